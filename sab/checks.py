@@ -1,7 +1,7 @@
 """Argument checks shared by the whole package.
 
-Every check raises ``ValueError`` with the argument's name, the value it got and what is allowed, so that a wrong
-setting is reported before any work starts.
+Every check raises ``ValueError`` with the argument's name, the value it got and what is allowed,
+so that a wrong setting is reported before any work starts.
 """
 
 from __future__ import annotations
