@@ -1,0 +1,1 @@
+"""The models of the book, one file a system."""

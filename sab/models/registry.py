@@ -1,0 +1,51 @@
+"""Names of the models, so that an experiment or a reader's own code can build one from settings."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import fields
+from typing import Any
+
+from torch import nn
+
+from sab.models.lstm import LSTM, LSTMConfig
+from sab.models.sab import SAB, SABConfig
+
+MODELS: dict[str, tuple[type, type[nn.Module]]] = {
+    "sab": (SABConfig, SAB),
+    "lstm": (LSTMConfig, LSTM),
+}
+
+
+def register(name: str, config_class: type, model_class: type[nn.Module]) -> None:
+    """Add a model: ``model_class(config_class(...))`` must give a module called as ``model(x) → (logits, state)``.
+
+    Raises:
+        ValueError: the name is taken by another model.
+    """
+    if MODELS.get(name, (config_class, model_class)) != (config_class, model_class):
+        raise ValueError(f"name={name!r}: is taken by {MODELS[name][1].__name__}")
+    MODELS[name] = (config_class, model_class)
+
+
+def build(name: str, config: Any = None, **settings: Any) -> nn.Module:
+    """Build a registered model from a config object, a dict, or keyword settings.
+
+    Raises:
+        ValueError: unknown model or setting, or a setting out of range.
+    """
+    if name not in MODELS:
+        close = difflib.get_close_matches(name, MODELS, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"model={name!r}: must be one of {', '.join(sorted(MODELS))}{hint}")
+    config_class, model_class = MODELS[name]
+    if isinstance(config, config_class):
+        return model_class(config)
+    values = {**(config or {}), **settings}
+    known = {field.name for field in fields(config_class)}
+    for key in values:
+        if key not in known:
+            close = difflib.get_close_matches(key, known, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"{key}={values[key]!r}: {name} has no such setting{hint}")
+    return model_class(config_class(**values))
