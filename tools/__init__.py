@@ -1,0 +1,1 @@
+"""How the notebooks become a website: pairs, execution, staging, build, checks."""
