@@ -74,8 +74,7 @@ distclean: clean ## Remove the virtual environment too
 
 # The stamp is older than what it was installed from: install again.
 $(STAMP): pyproject.toml constraints.txt tools/find_python.sh
-	@if [ ! -x $(PY) ]; then \
-		python="$$(bash tools/find_python.sh)"; echo "making $(VENV) with $$python"; \
-		"$$python" -m venv $(VENV); fi
+	@$(PY) -m pip --version >/dev/null 2>&1 || { python="$$(bash tools/find_python.sh)" \
+		&& echo "making $(VENV) with $$python" && "$$python" -m venv $(VENV); }
 	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[book,test,dask]' -c constraints.txt
 	@touch $@

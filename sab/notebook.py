@@ -85,7 +85,7 @@ def glue(name: str, value: int | float | str) -> None:
 
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name):
         raise ValueError(f"name={name!r}: must be a letter, then letters, digits, - and _")
-    if isinstance(value, np.generic | torch.Tensor) and np.size(value) == 1:
+    if isinstance(value, np.generic) or (isinstance(value, torch.Tensor) and value.numel() == 1):
         value = value.item()
     if not isinstance(value, int | float | str):
         raise ValueError(f"value={value!r} of glue {name!r}: must be a number or a text")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import subprocess
 import sys
@@ -13,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tools.notebooks import (
-    ENVIRONMENT,
     NotebookError,
     Value,
+    environment,
     parse_values,
     run_all,
     sources,
@@ -65,10 +64,7 @@ def linkcheck(values: dict[str, Value]) -> None:
 def _jupyter_book(*options: str) -> None:
     command = [Path(sys.executable).with_name("jupyter-book"), "build", STAGE]
     command += ["--path-output", OUT, "--quiet", *options]
-    environment = {**os.environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-    done = subprocess.run(
-        [str(part) for part in command], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
+    done = subprocess.run([str(part) for part in command], cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         lines = (done.stdout + done.stderr).splitlines()
         shown = [line for line in lines if "WARNING" in line or "ERROR" in line] or lines[-40:]
@@ -81,12 +77,12 @@ def nbval(only: Sequence[str] = (), workers: int = 2) -> None:
     Raises:
         BuildError: one differs or fails.
     """
-    environment = {**os.environ, **ENVIRONMENT}
+    surroundings = environment()
 
     def check(path: Path) -> tuple[str, int, str]:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         command += ["--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=300", str(path)]
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=ROOT, env=surroundings, capture_output=True, text=True)
         return path.name, done.returncode, done.stdout + done.stderr
 
     failed = []

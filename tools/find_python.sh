@@ -13,7 +13,7 @@ if [ -n "${PYTHON:-}" ]; then
   echo "PYTHON=$PYTHON: must be Python 3.11, 3.12 or 3.13 with venv" >&2
   exit 1
 fi
-for name in python3.12 python3.11 python3.13 python3 python; do
+for name in python3.11 python3.12 python3.13 python3 python; do
   if command -v "$name" >/dev/null && fits "$name"; then
     command -v "$name"
     exit 0

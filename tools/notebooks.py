@@ -33,12 +33,25 @@ ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "TQDM_DISABLE": "1",
     "PYTHONWARNINGS": "default",
+    # A folder of the build's own: a user's start-up files do not run in the book's kernels.
     "IPYTHONDIR": str(CACHE / "ipython"),
 }
+KERNEL_CONFIG = """\
+c = get_config()  # noqa: F821
+c.IPKernelApp.log_level = 40  # no notice that a kernel talks TCP on this machine
+"""
 
 
 class NotebookError(RuntimeError):
     """A notebook that is malformed, failed or was interrupted; the message names the cell."""
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of every kernel, with the folder it needs made."""
+    profile = CACHE / "ipython" / "profile_default"
+    profile.mkdir(parents=True, exist_ok=True)
+    (profile / "ipython_kernel_config.py").write_text(KERNEL_CONFIG, encoding="utf-8")
+    return {**os.environ, **ENVIRONMENT}
 
 
 def sources(only: Iterable[str] = ()) -> list[Path]:
@@ -133,7 +146,7 @@ def execute(source: Path, values: Mapping[str, Value], target: Path) -> Path:
     """
     import papermill
 
-    os.environ.update(ENVIRONMENT)
+    os.environ.update(environment())
     name = source.stem
     notebook = convert(source)
     check_parameters(notebook, name, values)
@@ -202,11 +215,11 @@ def _tidy(notebook: NotebookNode) -> NotebookNode:
             cell.metadata.pop("tags")
         if cell.cell_type != "code":
             continue
-        merged: list[Any] = []
+        merged: list[NotebookNode] = []
         for output in cell.outputs:
-            last = merged[-1] if merged else None
-            same = last and output.output_type == "stream" == last.output_type
-            if same and last.name == output.name:
+            last: Any = merged[-1] if merged else NotebookNode(output_type=None)
+            streams = output.output_type == "stream" == last.output_type
+            if streams and last.name == output.name:
                 last.text += output.text
                 continue
             if output.output_type == "error":  # terminal colours and this machine's paths
