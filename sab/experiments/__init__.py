@@ -1,0 +1,1 @@
+"""Experiments: settings, training, records, tables and claims."""

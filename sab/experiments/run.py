@@ -1,0 +1,241 @@
+"""Carry out planned runs: in this process, in a pool of processes, or on a Dask cluster."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sab.experiments import records, tables
+from sab.experiments.config import RunConfig, did_you_mean, field_names, set_field
+from sab.experiments.files import check_writable, results_dir, runs_dir
+from sab.experiments.records import Record
+from sab.experiments.train import pick_device, train
+from sab.experiments.transfer import transfer
+from sab.experiments.weights import CHECKPOINT, clear, load_checkpoint
+from sab.tasks import registry as tasks
+
+# Milliseconds a step of a sequence takes at batch 64 and 128 units on one thread, for a first
+# estimate; measured # records replace it. The second number grows with the sequence (scoring every
+# memory).
+STEP_MS = {"lstm": (0.45, 0.0), "sab": (0.95, 0.001), "attentive_lstm": (2.0, 0.03)}
+
+
+@dataclass(frozen=True)
+class Options:
+    """How runs are carried out, apart from what they are."""
+
+    results: Path
+    runs: Path
+    device: str = "auto"
+    progress: str = "auto"
+    fresh: bool = False
+
+    @classmethod
+    def of(cls, results: str | None, runs: str | None, **rest: Any) -> Options:
+        """Fill in the default folders."""
+        return cls(Path(results or results_dir()), Path(runs or runs_dir()), **rest)
+
+
+def plan(
+    experiment: str,
+    profile: str = "cpu",
+    rows: list[str] | None = None,
+    seeds: list[int] | None = None,
+    changes: dict[str, Any] | None = None,
+) -> list[RunConfig]:
+    """Return the runs of an experiment, with ``changes`` (field → value) applied.
+
+    A changed run gets the change in its row's name, so that it never stands where the table's own
+    record belongs. Rows without the field are left out.
+
+    Raises:
+        ValueError: a name or value is not allowed, or no row has a changed field.
+    """
+    runs = tables.expand(tables.find(experiment), profile, rows, seeds)
+    for path, value in (changes or {}).items():
+        changed = []
+        for run in runs:
+            try:
+                new = set_field(run, path, value)
+            except KeyError:
+                continue
+            text = str(value).replace(" ", "").replace("(", "").replace(")", "").replace(",", "_")
+            changed.append(replace(new, row=f"{run.row}+{path}={text}"))
+        if runs and not changed:
+            names = sorted({name for run in runs for name in field_names(run)})
+            hint = did_you_mean(path.rpartition(".")[2], names) or f"; there are {', '.join(names)}"
+            raise ValueError(f"{path}={value!r}: no such field{hint}")
+        runs = changed
+    return runs
+
+
+def missing(runs: list[RunConfig], results: Path) -> list[RunConfig]:
+    """Return the runs that have no record yet.
+
+    Raises:
+        RecordError: a record is there but cannot be used.
+    """
+    todo = []
+    for run in runs:
+        path = records.path_of(run.experiment, run.name, results)
+        if path.exists():
+            records.read(path)
+        else:
+            todo.append(run)
+    return todo
+
+
+def estimate(run: RunConfig, results: Path) -> float:
+    """Minutes a run takes on one thread: from a record of its row, else a rule of thumb."""
+    for record in records.load(run.experiment, run.row, run.profile, results):
+        each = record.metrics.get("seconds_per_update")
+        if each is not None:
+            return each * run.train.updates / 60
+    steps = tasks.build(run.task, run.task_config).steps
+    if run.transfer is not None:
+        steps = sum(run.transfer.lengths)
+    flat, growing = STEP_MS.get(run.model, STEP_MS["sab"])
+    each = steps * (flat + growing * steps) * run.train.batch_size / 64 / 1000
+    return each * (run.train.updates if run.transfer is None else 5) / 60
+
+
+def execute(run: RunConfig, options: Options) -> Record:
+    """Carry out one run in this process, write its record and return it.
+
+    Raises:
+        ValueError, OSError: with a message that names the run's trouble and its cure.
+    """
+    folder = options.runs / run.experiment / run.name
+    check_writable(options.results / run.experiment)
+    if options.fresh:
+        clear(folder)
+    if run.transfer is not None:
+        record = transfer(run, options.runs, options.results, options.device, options.progress)
+    else:
+        record = train(run, folder, device=options.device, progress=options.progress)
+    records.write(record, options.results)
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+    return record
+
+
+def check_before(runs: list[RunConfig], options: Options) -> None:
+    """See, before anything is trained, that folders, checkpoints and the device can be used.
+
+    Raises:
+        ValueError, OSError: with a message that says what and how to mend it.
+    """
+    device = pick_device(options.device)
+    for folder in (options.results, options.runs):
+        check_writable(folder)
+    for run in runs:
+        if not options.fresh:
+            load_checkpoint(options.runs / run.experiment / run.name, run, device)
+
+
+def single_thread() -> None:
+    """Use one thread in this process.
+
+    Two runs on two cores beat one run on two threads, and sums keep their order.
+    """
+    torch.set_num_threads(1)
+
+
+@contextmanager
+def one_thread_children() -> Iterator[None]:
+    """Let processes that start meanwhile use one thread; libraries read this when they load."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+
+
+def run_all(
+    runs: list[RunConfig],
+    options: Options,
+    workers: int | None = None,
+    executor: str = "local",
+    scheduler: str | None = None,
+    done: Callable[[Record], None] = lambda record: None,
+) -> list[str]:
+    """Carry out ``runs`` and return the errors; a run that fails does not stop the others.
+
+    Args:
+        runs: what to run.
+        options: folders, device, progress.
+        workers: processes; default one a core.
+        executor: ``"local"`` or ``"dask"``.
+        scheduler: address of a Dask scheduler; ``None`` starts a local cluster.
+        done: called with each record.
+
+    Raises:
+        ValueError, OSError: found before the first run starts.
+    """
+    check_before(runs, options)
+    if executor == "dask":
+        from sab.experiments.cluster import run_on_dask
+
+        return run_on_dask(runs, options, workers, scheduler, done)
+    workers = min(workers or os.cpu_count() or 1, max(len(runs), 1))
+    errors: list[str] = []
+    if workers == 1:
+        single_thread()
+        for run in runs:
+            try:
+                done(execute(run, options))
+            except (ValueError, OSError) as error:
+                errors.append(f"{run.experiment} {run.name}: {error}")
+        return errors
+    if options.progress in ("auto", "bar"):  # bars of several processes overwrite each other
+        options = replace(options, progress="lines")
+    context = multiprocessing.get_context("spawn")
+    with (
+        one_thread_children(),
+        concurrent.futures.ProcessPoolExecutor(
+            workers, mp_context=context, initializer=single_thread
+        ) as pool,
+    ):
+        # parents first: a test of saved models needs them
+        futures = {pool.submit(execute, run, options): run for run in runs}
+        try:
+            for future in concurrent.futures.as_completed(futures):
+                collect(futures[future], future.result, done, errors)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return errors
+
+
+def collect(
+    run: RunConfig, result: Callable[[], Record], done: Callable[[Record], None], errors: list[str]
+) -> None:
+    """Hand a run's record to ``done``, or add what went wrong to ``errors``."""
+    try:
+        done(result())
+    except (ValueError, OSError) as error:
+        errors.append(f"{run.experiment} {run.name}: {error}")
+    except concurrent.futures.process.BrokenProcessPool:
+        errors.append(
+            f"{run.experiment} {run.name}: its process was killed (memory?); give the same command "
+            "again: it goes on from the last checkpoint"
+        )
+
+
+def report(record: Record) -> None:
+    """Say on stderr that a run has ended."""
+    shown = ("accuracy", "mse", "ce10")
+    parts = [f"{k} {record.metrics[k]:.4g}" for k in shown if k in record.metrics]
+    text = f"{record.experiment} {record.name}: {record.status}, {', '.join(parts)}"
+    print(f"{text}, {record.seconds / 60:.1f} min", file=sys.stderr, flush=True)

@@ -1,0 +1,370 @@
+"""Which runs make which table. The paper's values are not here but in ``book/claims.yaml``.
+
+Every run starts from one recipe: 128 units and Adam as the paper's appendix has it (section 7.1),
+batch 64 from the released program. What neither states was searched for (experiment ``search``):
+lr 3e-3, gradient norm clipped to 0.1, forget bias +1, k_att = 2, and the learning rate divided by
+ten for the last fifth of the updates.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sab.experiments.config import RunConfig, TrainConfig, TransferConfig, did_you_mean
+from sab.experiments.profiles import PROFILES, Profile
+from sab.models.sab import SABConfig
+
+RECIPE: dict[str, Any] = {"lr": 3e-3, "clip": 0.1, "batch_size": 64, "schedule": "step"}
+BUDGET = {20: 3000, 100: 8000, 200: 8000, 300: 10000}
+WATCHED = (0, 100, 250, 500, 1000, 1500, 2000, 2500, 3000, 4000, 5000, 6000, 7000, 8000)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table.
+
+    Args:
+        name: file-name part; ``title``: as printed.
+        model, model_config, task_config, train: see :class:`RunConfig`; ``train`` holds what
+            differs from the recipe.
+        seeds: seeds at most, in any profile but ``smoke``; 0: only run when asked for by name.
+        transfer: for a test at other lengths.
+        released: ``experiment/row`` of the same row with the released program's switches.
+    """
+
+    name: str
+    title: str
+    model: str
+    model_config: Mapping[str, Any] = field(default_factory=dict)
+    task_config: Mapping[str, Any] = field(default_factory=dict)
+    train: Mapping[str, Any] = field(default_factory=dict)
+    seeds: int = 99
+    transfer: Mapping[str, Any] | None = None
+    released: str = ""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table: its task and rows. ``aliases`` are other names ``sab`` accepts for it."""
+
+    name: str
+    title: str
+    task: str
+    rows: tuple[Row, ...]
+    aliases: tuple[str, ...] = ()
+
+    def row(self, name: str) -> Row:
+        """Return the row ``name``.
+
+        Raises:
+            ValueError: there is none.
+        """
+        names = [row.name for row in self.rows]
+        if name not in names:
+            hint = did_you_mean(name, names) or f"; it has {', '.join(names)}"
+            raise ValueError(f"row={name!r}: {self.name} has no such row{hint}")
+        return self.rows[names.index(name)]
+
+
+def preset(config: SABConfig, **changes: Any) -> dict[str, Any]:
+    """The fields in which a preset differs from the recipe's defaults, then ``changes``."""
+    default = SABConfig()
+    names = [item.name for item in dataclasses.fields(config)]
+    changed = {n: getattr(config, n) for n in names if getattr(config, n) != getattr(default, n)}
+    return {**changed, **changes}
+
+
+def sab_row(k_trunc: int, k_top: int, T: int, note: str = "", seeds: int = 99, **more: Any) -> Row:
+    """A SAB row of a copy table; ``more`` are model settings."""
+    suffix = f"_{note}" if note else ""
+    return Row(
+        f"sab_{k_trunc}_{k_top}{suffix}_T{T}",
+        f"SAB ({k_trunc}, {k_top}){' ' + note if note else ''}, T={T}",
+        "sab",
+        {"k_trunc": k_trunc, "k_top": k_top, **more},
+        {"T": T},
+        {"updates": BUDGET.get(T, 5000)},
+        seeds,
+    )
+
+
+def lstm_row(T: int, k_trunc: int | None = None, model: str = "lstm", seeds: int = 99) -> Row:
+    """A row of the LSTM, with or without self-attention, by full or truncated backpropagation."""
+    name = {"lstm": "lstm", "attentive_lstm": "attentive_lstm"}[model]
+    title = {"lstm": "LSTM", "attentive_lstm": "LSTM + full self-attention"}[model]
+    if k_trunc is not None:
+        name, title = f"tbptt_{k_trunc}", f"{title}, TBPTT-{k_trunc}"
+    config = {} if k_trunc is None else {"k_trunc": k_trunc}
+    train = {"updates": BUDGET.get(T, 5000)}
+    bptt = ", full BPTT" if k_trunc is None else ""
+    return Row(f"{name}_T{T}", f"{title}{bptt}, T={T}", model, config, {"T": T}, train, seeds)
+
+
+def _copy() -> Experiment:
+    watched = {"snapshots": tuple(u for u in WATCHED if u <= BUDGET[20])}
+    head = sab_row(5, 5, 20)
+    rows = (
+        dataclasses.replace(head, train={**head.train, **watched}),
+        lstm_row(20, 5),
+        lstm_row(20),
+    )
+    return Experiment("copy", "Copy with a short delay, T=20", "copy", rows)
+
+
+def _table1() -> Experiment:
+    rows: list[Row] = []
+    headline = {100: 3, 200: 2, 300: 2}
+    for T, seeds in headline.items():
+        row = sab_row(5, 5, T, seeds=seeds)
+        link = "learns/released" if T == 100 else f"table1/sab_5_5_released_T{T}"
+        watched = {"snapshots": WATCHED} if T == 100 else {}
+        rows.append(dataclasses.replace(row, released=link, train={**row.train, **watched}))
+    for T in headline:
+        seeds = 3 if T == 100 else 1
+        rows.append(lstm_row(T, seeds=seeds))
+        rows.append(lstm_row(T, model="attentive_lstm", seeds=seeds))
+        rows.append(lstm_row(T, 20, seeds=seeds))
+    for T in headline:
+        rows += [sab_row(a, b, T, seeds=1) for a, b in ((1, 1), (1, 5), (10, 10))]
+        rows += [lstm_row(T, k, seeds=1) for k in (1, 5, 10)]
+    for T in (200, 300):
+        released = preset(SABConfig.released())
+        rows.append(sab_row(5, 5, T, "released", seeds=0, **released))
+    title = "Table 1: copy, trained and tested at the same delay"
+    return Experiment("table1", title, "copy", tuple(rows), ("1",))
+
+
+def _learns() -> Experiment:
+    """What makes it learn: the 2 x 2 x 2 cross, then each discrepancy alone, then all of them."""
+    short = {"updates": 3000, "schedule": "constant", "solved_at": None}
+    base = {"k_trunc": 5, "k_top": 5}
+
+    def row(name: str, title: str, train: Mapping[str, Any] = short, **model: Any) -> Row:
+        task = {"T": model.pop("T", 100)}
+        task |= {"encoding": model.pop("encoding")} if "encoding" in model else {}
+        return Row(name, title, "sab", {**base, **model}, task, train, seeds=2)
+
+    cross = [
+        row(
+            f"{gradient}_{memory}_offset{offset}",
+            f"gradient into the {gradient}, {memory} while short, block offset {offset}",
+            score_gradient=gradient,
+            short_memory=memory,
+            block_offset=offset,
+        )
+        for gradient in ("scorer", "states")
+        for memory in ("margin", "softmax")
+        for offset in (0, 1)
+    ]
+    single = [
+        row("d1_separable", "D1: separable score", score="separable"),
+        row("d2_threshold", "D2: threshold at the k_top-th score", threshold="k_top"),
+        row("d3_raw", "D3: raw scores while short", short_memory="raw"),
+        row("d4_zero", "D4: memory starts with a zero state", initial_memory="zero"),
+        row("d7_scalar", "D7: one scalar input a step", encoding="scalar"),
+        row("d8_init", "D8: the released initialisation", scorer_init="released", forget_bias=0.0),
+        row(
+            "d9_states", "D9: gradient through the scores into the states", score_gradient="states"
+        ),
+        row("k_att_1", "every state is written (k_att = 1)", k_att=1),
+        row("k_att_5", "every fifth state is written (k_att = 5)", k_att=5),
+    ]
+    tiny = {**short, "updates": 600}
+    sliding = [
+        row("block0_T20", "blocks, offset 0, T=20, 600 updates", tiny, T=20),
+        row("block1_T20", "blocks, offset 1, T=20, 600 updates", tiny, T=20, block_offset=1),
+        row("d6_sliding_T20", "D6: sliding, T=20, 600 updates", tiny, T=20, truncation="sliding"),
+    ]
+    whole = [
+        row(
+            "released",
+            "all the released program's switches, its lr 1e-3 and clip 1, 10,000 updates",
+            {"updates": 10000, "lr": 1e-3, "clip": 1.0, "schedule": "constant"},
+            **preset(SABConfig.released()),
+            encoding="scalar",
+        ),
+        row(
+            "released_recipe",
+            "all the released program's switches, our recipe",
+            {"updates": 10000},
+            **preset(SABConfig.released()),
+        ),
+    ]
+    rows = (*cross, *single, *whole, *sliding)
+    return Experiment("learns", "What makes it learn: copy, T=100", "copy", rows)
+
+
+def _search() -> Experiment:
+    """The same small search for SAB and for each baseline."""
+    models = {
+        "sab_5_5": ("sab", {"k_trunc": 5, "k_top": 5}),
+        "lstm": ("lstm", {}),
+        "attentive_lstm": ("attentive_lstm", {}),
+        "tbptt_20": ("lstm", {"k_trunc": 20}),
+    }
+    rows = [
+        Row(
+            f"{name}_lr{lr:g}_clip{clip:g}",
+            f"{name}, lr {lr:g}, clip {clip:g}",
+            model,
+            config,
+            {"T": 100},
+            {"updates": 1500, "lr": lr, "clip": clip, "schedule": "constant"},
+            seeds=1,
+        )
+        for name, (model, config) in models.items()
+        for lr in (1e-3, 3e-3)
+        for clip in (0.1, 1.0)
+    ]
+    title = "Search for what the paper leaves open: copy, T=100, 1,500 updates"
+    return Experiment("search", title, "copy", tuple(rows))
+
+
+def _table2_adding() -> Experiment:
+    train = {"updates": 5000, "solved_at": None}
+    rows: list[Row] = []
+    for T, k_trunc in ((200, 50), (400, 100)):
+        here = [
+            sab_row(10, 10, T),
+            lstm_row(T),
+            lstm_row(T, model="attentive_lstm"),
+            lstm_row(T, k_trunc),
+            sab_row(10, 10, T, "none", replay="none"),
+            sab_row(10, 10, T, "write_step", replay="write_step"),
+        ]
+        rows += [dataclasses.replace(row, train=train, seeds=1) for row in here]
+    title = "Table 2, left: adding (mean squared error)"
+    return Experiment("table2_adding", title, "adding", tuple(rows), ("2", "table2"))
+
+
+def _table3() -> Experiment:
+    rows = [
+        sab_row(k_trunc, k_top, 100, replay, seeds=1, replay=replay)
+        for k_trunc, k_top in ((1, 1), (5, 5), (10, 10))
+        for replay in ("none", "write_step")
+    ]
+    for lr in (3e-3, 1e-3, 1e-4, 1e-5):
+        train = {"updates": BUDGET[100], "lr": lr}
+        title = f"dense attention, k_trunc=5, lr {lr:g}, T=100"
+        config = {"k_trunc": 5}
+        rows.append(Row(f"dense_5_lr{lr:g}", title, "attentive_lstm", config, {"T": 100}, train, 1))
+    title = "Table 3: without mental updates, and dense attention; copy, T=100"
+    return Experiment("table3", title, "copy", tuple(rows), ("3",))
+
+
+def _table5() -> Experiment:
+    sources = {"sab": "sab_5_5_T100", "lstm": "lstm_T100", "attentive_lstm": "attentive_lstm_T100"}
+    table1 = _table1()
+    rows = []
+    for name, source in sources.items():
+        trained = table1.row(source)
+        transfer = {"experiment": "table1", "row": source}
+        title = f"{trained.title}, tested at other lengths"
+        config, task = trained.model_config, trained.task_config
+        row = Row(name, title, trained.model, config, task, {}, trained.seeds, transfer)
+        rows.append(row)
+    title = "Table 5: copy, trained at T=100, tested at greater delays"
+    return Experiment("table5", title, "copy", tuple(rows), ("5",))
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    item.name: item
+    for item in (
+        _copy(),
+        _table1(),
+        _learns(),
+        _search(),
+        _table2_adding(),
+        _table3(),
+        _table5(),
+    )
+}
+
+
+def find(name: str) -> Experiment:
+    """Return the experiment ``name`` (or one of its aliases: ``1`` is ``table1``).
+
+    Raises:
+        ValueError: there is none.
+    """
+    for item in EXPERIMENTS.values():
+        if name == item.name or name in item.aliases:
+            return item
+    hint = did_you_mean(name, EXPERIMENTS)
+    raise ValueError(f"experiment={name!r}: must be one of {', '.join(EXPERIMENTS)}{hint}")
+
+
+def profile_named(name: str) -> Profile:
+    """Return the profile ``name``.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if name not in PROFILES:
+        hint = did_you_mean(name, PROFILES)
+        raise ValueError(f"profile={name!r}: must be one of {', '.join(PROFILES)}{hint}")
+    return PROFILES[name]
+
+
+def make_run(experiment: Experiment, row: Row, profile: str, seed: int) -> RunConfig:
+    """Return the run of one row and seed, scaled by the profile.
+
+    Raises:
+        ValueError: a setting does not fit.
+    """
+    scale = profile_named(profile)
+    settings = {**RECIPE, **row.train}
+    settings["updates"] = round(settings.get("updates", TrainConfig().updates) * scale.budget)
+    settings |= scale.train
+    watched = settings.get("snapshots", ())
+    settings["snapshots"] = tuple(u for u in watched if u <= settings["updates"])
+    task = dict(row.task_config)
+    if "T" in task:
+        task["T"] = max(2, task["T"] // scale.shrink)
+    transfer = None
+    if row.transfer is not None:
+        transfer = TransferConfig(**{**row.transfer, **scale.transfer})
+    return RunConfig(
+        experiment=experiment.name,
+        row=row.name,
+        task=experiment.task,
+        model=row.model,
+        task_config=task,
+        model_config={**row.model_config, **scale.model},
+        train=TrainConfig(**settings),
+        seed=seed,
+        profile=profile,
+        transfer=transfer,
+    )
+
+
+def seeds_of(row: Row, profile: str) -> int:
+    """How many seeds of ``row`` a profile runs."""
+    scale = profile_named(profile)
+    return min(row.seeds, scale.seeds) if profile != "paper" or row.seeds == 0 else scale.seeds
+
+
+def expand(
+    experiment: Experiment,
+    profile: str,
+    rows: list[str] | None = None,
+    seeds: list[int] | None = None,
+) -> list[RunConfig]:
+    """Return the runs of a table: the first seed of every row, then the second, and so on.
+
+    ``rows`` and ``seeds`` narrow it down; a row asked for by name gets at least one seed.
+
+    Raises:
+        ValueError: a name is unknown or a setting does not fit.
+    """
+    chosen = [experiment.row(name) for name in rows] if rows else list(experiment.rows)
+    runs = []
+    for row in chosen:
+        count = seeds_of(row, profile)
+        count = max(count, 1) if rows else count
+        wanted = seeds if seeds is not None and (count or rows) else list(range(count))
+        runs += [make_run(experiment, row, profile, seed) for seed in wanted]
+    return sorted(runs, key=lambda run: run.seed)

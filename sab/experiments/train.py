@@ -1,0 +1,343 @@
+"""The trainer: one run from its seed to its record, interrupted and resumed at will.
+
+Four random streams a run, from its seed: initial weights, training data, held-out data (drawn
+once, the same at every evaluation), test data (never seen before the end). Data are made on the
+CPU, so that they are the same everywhere. On the CPU a run that was killed and started again gives
+the same numbers, to the last digit, as one left alone.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sab.checks import one_of
+from sab.experiments import records
+from sab.experiments.config import RunConfig, TrainConfig
+from sab.experiments.files import check_writable
+from sab.experiments.progress import Progress
+from sab.experiments.records import Record
+from sab.experiments.weights import (
+    build_model,
+    load_checkpoint,
+    save_checkpoint,
+    save_weights,
+    snapshot_name,
+)
+from sab.tasks import registry as tasks
+from sab.tasks.base import Batch, Task
+
+GIVE_UP = 50  # updates running with a gradient that is not finite
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """Return the device called ``name``; ``"auto"`` takes cuda, then mps, then cpu.
+
+    Raises:
+        ValueError: the name is unknown or this machine has no such device.
+    """
+    one_of("device", name, ("auto", "cpu", "cuda", "mps"))
+    have = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if name == "auto":
+        name = next(kind for kind, here in have.items() if here)
+    if not have[name]:
+        raise ValueError(f"device={name!r}: this machine has none; take auto or cpu")
+    return torch.device(name)
+
+
+def draw(task: Task, count: int, size: int, seed: int) -> list[Batch]:
+    """Draw ``count`` batches of ``size`` from a stream of its own."""
+    generator = torch.Generator().manual_seed(seed)
+    return [task.batch(size, generator) for _ in range(count)]
+
+
+@torch.no_grad()
+def evaluate(
+    model: nn.Module, task: Task, batches: Iterable[Batch], device: torch.device
+) -> tuple[dict[str, float], list[float]]:
+    """Return the task's metrics, averaged over equal batches, and its accuracy by position."""
+    model.eval()
+    totals: dict[str, float] = {}
+    places: list[float] = []
+    count = 0
+    for batch in batches:
+        y = batch.y.to(device)
+        outputs = model(batch.x.to(device))[0]
+        for name, value in task.metrics(outputs, y).items():
+            totals[name] = totals.get(name, 0.0) + value
+        if hasattr(task, "positions"):
+            here = task.positions(outputs, y)
+            places = [a + b for a, b in zip(places or [0.0] * len(here), here, strict=True)]
+        count += 1
+    model.train()
+    return (
+        {name: value / count for name, value in totals.items()},
+        [round(value / count, 5) for value in places],
+    )
+
+
+@dataclass
+class Window:
+    """Losses and gradient norms since the last evaluation."""
+
+    losses: list[float] = field(default_factory=list)
+    norm_sum: float = 0.0
+    norm_max: float = 0.0
+    norms: int = 0
+
+    def add_norm(self, norm: float) -> None:
+        """Count one update's gradient norm before clipping."""
+        self.norm_sum += norm
+        self.norm_max = max(self.norm_max, norm)
+        self.norms += 1
+
+    def summary(self) -> dict[str, float | None]:
+        """Means and the largest norm, ``None`` where nothing was counted."""
+        losses = sum(self.losses) / len(self.losses) if self.losses else None
+        if not self.norms:
+            return {"loss": losses, "grad_norm": None, "grad_norm_max": None}
+        mean = self.norm_sum / self.norms
+        return {"loss": losses, "grad_norm": mean, "grad_norm_max": self.norm_max}
+
+
+@dataclass
+class Progression:
+    """Where a run stands: everything beside weights and random states that a checkpoint keeps."""
+
+    update: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best_value: float | None = None
+    best_update: int = 0
+    solved_running: int = 0
+    solved_update: int | None = None
+    since_better: int = 0
+    drops: int = 0
+    skipped: int = 0
+    skipped_running: int = 0
+    seconds: float = 0.0
+    peak_mb: float = 0.0
+    stopped: str = ""
+    window: Window = field(default_factory=Window)
+
+
+class Trainer:
+    """One run being trained; :func:`train` drives it."""
+
+    def __init__(self, run: RunConfig, out: Path, device: torch.device) -> None:
+        self.run, self.out, self.device = run, out, device
+        self.config: TrainConfig = run.train
+        self.task = tasks.build(run.task, run.task_config)
+        self.model = build_model(run).to(device)
+        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
+        fused = device.type in ("cpu", "cuda")
+        self.optimiser = torch.optim.Adam(self.parameters, lr=self.config.lr, fused=fused)
+        self.data = torch.Generator().manual_seed(run.stream("train"))
+        size = self.config.batch_size
+        self.held_out = draw(self.task, self.config.eval_batches, size, run.stream("valid"))
+        self.at = Progression()
+        self.best: dict[str, Tensor] = {}
+        self.limit = math.inf if self.config.clip is None else self.config.clip
+        self.started = time.perf_counter()
+
+    # One update -------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Draw a batch, follow its gradient."""
+        at, config = self.at, self.config
+        batch = self.task.batch(config.batch_size, self.data)
+        self.optimiser.param_groups[0]["lr"] = config.lr_at(at.update + 1, at.drops)
+        self.optimiser.zero_grad(set_to_none=True)
+        outputs = self.model(batch.x.to(self.device))[0]
+        loss = self.task.loss(outputs, batch.y.to(self.device))
+        loss.backward()
+        norm = float(nn.utils.clip_grad_norm_(self.parameters, self.limit))
+        at.update += 1
+        if math.isfinite(norm):
+            self.optimiser.step()
+            at.window.add_norm(norm)
+            at.skipped_running = 0
+        else:  # one infinite gradient would leave NaN in every weight
+            at.skipped += 1
+            at.skipped_running += 1
+            if at.skipped_running >= GIVE_UP:
+                at.stopped = "diverged"
+        if at.update % config.log_every == 0:
+            at.window.losses.append(loss.item())
+
+    # One evaluation ---------------------------------------------------------------------------
+
+    def judge(self) -> dict[str, Any]:
+        """Evaluate on held-out data, keep the model if it is the best, decide whether to stop."""
+        at, config = self.at, self.config
+        metrics, places = evaluate(self.model, self.task, self.held_out, self.device)
+        name, direction = self.task.goal
+        value = metrics[name]
+        sign = 1.0 if direction == "max" else -1.0
+        lr = self.optimiser.param_groups[0]["lr"]
+        entry = {"update": at.update, **at.window.summary(), **metrics, "lr": lr}
+        if places:
+            entry["positions"] = places
+        entry["seconds"] = round(self.seconds(), 3)
+        at.history.append(records.finite(entry))
+        at.window = Window()
+        if math.isfinite(value) and (at.best_value is None or sign * (value - at.best_value) > 0):
+            at.best_value, at.best_update, at.since_better = value, at.update, 0
+            self.best = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
+        else:
+            at.since_better += 1
+            if config.schedule == "plateau" and at.since_better % config.plateau == 0:
+                at.drops += 1
+        solved = config.solved_at is not None and sign * (value - config.solved_at) >= 0
+        at.solved_running = at.solved_running + 1 if solved else 0
+        if at.solved_running == config.solved_times:
+            at.solved_update = at.update
+            at.stopped = at.stopped or "solved"
+        if config.patience is not None and at.since_better >= config.patience:
+            at.stopped = at.stopped or "finished"
+        return entry
+
+    def snapshot(self) -> None:
+        """Keep the weights of now, where the run asks for them."""
+        if self.at.update in self.config.snapshots:
+            path = self.out / snapshot_name(self.at.update)
+            save_weights(path, self.run, self.model.state_dict())
+
+    # Stopping and going on ----------------------------------------------------------------------
+
+    def seconds(self) -> float:
+        """Time spent on this run, over all restarts."""
+        return self.at.seconds + time.perf_counter() - self.started
+
+    def save(self) -> None:
+        """Write the checkpoint."""
+        self.at.seconds, self.started = self.seconds(), time.perf_counter()
+        self.at.peak_mb = max(self.at.peak_mb, records.peak_mb(self.device))
+        at = dict(vars(self.at))
+        at["window"] = vars(self.at.window)
+        state: dict[str, Any] = {
+            "at": at,
+            "model": self.model.state_dict(),
+            "best": self.best,
+            "optimiser": self.optimiser.state_dict(),
+            "data": self.data.get_state(),
+            "rng": torch.get_rng_state(),
+        }
+        if self.device.type == "cuda":
+            state["cuda_rng"] = torch.cuda.get_rng_state(self.device)
+        save_checkpoint(self.out, self.run, state)
+
+    def restore(self) -> bool:
+        """Take up the checkpoint; return whether there was one.
+
+        Raises:
+            CheckpointError: it is damaged or belongs to other settings.
+        """
+        state = load_checkpoint(self.out, self.run, self.device)
+        if state is None:
+            return False
+        self.model.load_state_dict(state["model"])
+        self.best = {k: v.to(self.device) for k, v in state["best"].items()}
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.data.set_state(state["data"])
+        torch.set_rng_state(state["rng"])
+        if "cuda_rng" in state and self.device.type == "cuda":
+            torch.cuda.set_rng_state(state["cuda_rng"], self.device)
+        at = dict(state["at"])
+        at["window"] = Window(**at["window"])
+        self.at = Progression(**at)
+        return True
+
+    def record(self) -> Record:
+        """Test the chosen model on fresh data and describe the run."""
+        at, run, config = self.at, self.run, self.config
+        seconds = self.seconds()
+        if self.best:
+            self.model.load_state_dict(self.best)
+        fresh = draw(self.task, config.test_batches, config.batch_size, run.stream("test"))
+        metrics, places = evaluate(self.model, self.task, fresh, self.device)
+        metrics = {name: value for name, value in metrics.items() if math.isfinite(value)}
+        metrics |= {f"{self.task.goal[0]}_p{i}": v for i, v in enumerate(places, 1)}
+        metrics |= {"updates": at.update, "best_update": at.best_update}
+        metrics |= {
+            "skipped_updates": at.skipped,
+            "seconds_per_update": seconds / max(at.update, 1),
+        }
+        metrics["parameters"] = sum(p.numel() for p in self.parameters)
+        metrics["test_sequences"] = config.test_batches * config.batch_size
+        if at.best_value is not None:
+            metrics[f"held_out_{self.task.goal[0]}"] = at.best_value
+        if at.solved_update is not None:
+            metrics["solved_update"] = at.solved_update
+        norms = [e["grad_norm_max"] for e in at.history if e["grad_norm_max"] is not None]
+        if norms:
+            metrics["grad_norm_max"] = max(norms)
+        return Record(
+            experiment=run.experiment,
+            row=run.row,
+            config=run.resolved(),
+            seed=run.seed,
+            profile=run.profile,
+            metrics=metrics,
+            history=at.history,
+            machine=records.machine(self.device),
+            seconds=round(seconds, 2),
+            peak_mb=max(at.peak_mb, records.peak_mb(self.device)),
+            commit=records.commit(),
+            created=records.now(),
+            status=at.stopped or "finished",
+        )
+
+
+def train(
+    run: RunConfig,
+    out: Path,
+    resume: bool = True,
+    device: str = "auto",
+    progress: str = "auto",
+) -> Record:
+    """Train one run and return its record; the caller writes it.
+
+    Args:
+        run: what to train.
+        out: the run's folder for its checkpoint, chosen weights and snapshots.
+        resume: go on from the checkpoint in ``out``, if there is one.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        progress: ``"bar"``, ``"lines"`` (one an evaluation), ``"none"``, or ``"auto"``: a bar on a
+            terminal, lines elsewhere.
+
+    Raises:
+        ValueError: no such device, or the checkpoint is damaged or belongs to other settings.
+        OSError: ``out`` cannot be written or the disk is full; the last checkpoint is kept.
+    """
+    check_writable(out)
+    trainer = Trainer(run, out, pick_device(device))
+    at_start = not (resume and trainer.restore())
+    with Progress(f"{run.experiment} {run.name}", run.train.updates, progress) as bar:
+        if at_start:
+            trainer.snapshot()
+            trainer.judge()
+        config = run.train
+        bar.update(trainer.at.update)
+        while trainer.at.update < config.updates and not trainer.at.stopped:
+            trainer.step()
+            update = trainer.at.update
+            bar.update(update)
+            trainer.snapshot()
+            last = update == config.updates or bool(trainer.at.stopped)
+            if update % config.eval_every == 0 or last:
+                bar.report(update, trainer.judge())
+            if update % config.checkpoint_every == 0 or last or trainer.at.stopped:
+                trainer.save()
+    save_weights(out / snapshot_name(None), run, trainer.best or trainer.model.state_dict())
+    return trainer.record()

@@ -1,0 +1,142 @@
+"""Test saved models at other lengths than they were trained at (paper, Table 5)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sab.experiments import records
+from sab.experiments.config import RunConfig, TransferConfig
+from sab.experiments.progress import Progress
+from sab.experiments.records import Record
+from sab.experiments.train import pick_device
+from sab.experiments.weights import load_model
+from sab.tasks import registry as tasks
+from sab.tasks.base import Task
+
+SHORT = 400  # up to here the larger number of sequences is used
+
+
+@torch.no_grad()
+def stream(model: nn.Module, x: Tensor, keep: int, chunk: int) -> Tensor:
+    """Run ``model`` over ``x (B, T, features)`` piece by piece, carrying its state.
+
+    Only the outputs of the last ``keep`` steps are held, so that memory grows with the model's
+    state alone.
+
+    Returns:
+        outputs ``(B, keep, output_size)``.
+    """
+    state = None
+    kept: list[Tensor] = []
+    total = x.shape[1]
+    for start in range(0, total, chunk):
+        outputs, state = model(x[:, start : start + chunk], state)[:2]
+        first = max(0, total - keep - start)
+        if first < outputs.shape[1]:
+            kept.append(outputs[:, first:])
+    return torch.cat(kept, 1)
+
+
+def batch_for(config: TransferConfig, length: int) -> int:
+    """Sequences at once: fewer at great lengths, so that the memories fit."""
+    return max(1, min(config.batch_size, config.batch_size * 2000 // length))
+
+
+def test_at(
+    model: nn.Module,
+    task: Task,
+    config: TransferConfig,
+    length: int,
+    seed: int,
+    device: torch.device,
+) -> dict[str, float]:
+    """Return the metrics at ``T = length`` on fresh sequences.
+
+    ``accuracy_T…``, ``string_accuracy_T…``, ``ce10_T…``, ``halfwidth_T…`` (1.96 standard errors
+    over sequences), ``sequences_T…``, ``seconds_per_sequence_T…``.
+    """
+    longer = dataclasses.replace(task, T=length)  # type: ignore[type-var]
+    wanted = config.sequences if length <= SHORT else config.sequences_beyond
+    generator = torch.Generator().manual_seed(seed)
+    size = batch_for(config, length)
+    keep = longer.length  # type: ignore[attr-defined]
+    outputs, targets = [], []
+    started = time.perf_counter()
+    for start in range(0, wanted, size):
+        batch = longer.batch(min(size, wanted - start), generator)
+        outputs.append(stream(model, batch.x.to(device), keep, config.chunk).cpu())
+        targets.append(batch.y[:, -keep:])
+    seconds = time.perf_counter() - started
+    answer, y = torch.cat(outputs), torch.cat(targets)
+    right = (answer.argmax(-1) == y).double().mean(1)
+    metrics = longer.metrics(answer, y)
+    return {
+        f"accuracy_T{length}": metrics["accuracy"],
+        f"string_accuracy_T{length}": metrics["string_accuracy"],
+        f"ce10_T{length}": metrics["ce10"],
+        f"halfwidth_T{length}": 1.96 * right.std().item() / math.sqrt(len(right)),
+        f"sequences_T{length}": len(right),
+        f"seconds_per_sequence_T{length}": seconds / len(right),
+    }
+
+
+test_at.__test__ = False  # type: ignore[attr-defined]
+
+
+def transfer(
+    run: RunConfig,
+    runs: Path | None = None,
+    results: Path | None = None,
+    device: str = "auto",
+    progress: str = "auto",
+) -> Record:
+    """Test a saved model at every length of ``run.transfer`` and return the record.
+
+    Raises:
+        FileNotFoundError: the model has not been trained yet; the message has the command.
+        ValueError: the weights are damaged.
+    """
+    config = run.transfer
+    if config is None:
+        raise ValueError(f"run={run.name!r}: has no transfer settings")
+    place = pick_device(device)
+    model, source = load_model(
+        config.experiment, config.row, run.profile, run.seed, None, runs, results
+    )
+    model.to(place)
+    task = tasks.build(source.task, source.task_config)
+    metrics: dict[str, float] = {}
+    history = []
+    started = time.perf_counter()
+    with Progress(f"{run.experiment} {run.name}", len(config.lengths), progress) as bar:
+        for i, length in enumerate(config.lengths, 1):
+            seed = run.stream(f"transfer/{length}")
+            found = test_at(model, task, config, length, seed, place)
+            metrics |= found
+            entry: dict[str, Any] = {"update": i, "T": length}
+            entry |= {name.rpartition("_T")[0]: value for name, value in found.items()}
+            entry["seconds"] = time.perf_counter() - started
+            history.append(records.finite(entry))
+            bar.update(i)
+            bar.report(i, entry)
+    return Record(
+        experiment=run.experiment,
+        row=run.row,
+        config={**run.resolved(), "source": source.resolved()},
+        seed=run.seed,
+        profile=run.profile,
+        metrics=metrics,
+        history=history,
+        machine=records.machine(place),
+        seconds=round(time.perf_counter() - started, 2),
+        peak_mb=records.peak_mb(place),
+        commit=records.commit(),
+        created=records.now(),
+    )

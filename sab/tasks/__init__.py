@@ -1,0 +1,8 @@
+"""Synthetic tasks: what goes in, what should come out, and how an answer is judged."""
+
+from sab.tasks.adding import AddingTask
+from sab.tasks.base import Batch, Task
+from sab.tasks.copy import CopyTask
+from sab.tasks.registry import TASKS, build, register
+
+__all__ = ["TASKS", "AddingTask", "Batch", "CopyTask", "Task", "build", "register"]
