@@ -1,0 +1,180 @@
+"""The scan as one `torch.autograd.Function`: a hand-derived sparse backward over the whole sequence.
+
+The loop itself is an engine: `scan.cpp` (compiled) or `torch_engine.py` (torch operations). Both take and return the
+same tensors; packing, weight gradients and the graph are here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from sab.checks import one_of
+from sab.ops.sab_scan.types import (
+    Recall,
+    SABState,
+    ScanOptions,
+    ScanWeights,
+    check_scan,
+    written_steps,
+)
+
+SAVES = ("activations", "recompute")
+_REPLAY = {"full": 0, "write_step": 1, "none": 2}
+_SHORT = {"margin": 0, "softmax": 1, "raw": 2}
+_SAVE = {"nothing": 0, "activations": 1, "recompute": 2}
+
+
+class Engine(Protocol):
+    """What runs the loop; see the comments of `scan.cpp` for the tensors."""
+
+    def forward(self, *args: Any) -> list[Tensor]:
+        """The recurrence."""
+        ...
+
+    def backward(self, *args: Any) -> list[Tensor]:
+        """Its gradient: of the gates, the keys, the queries and w3."""
+        ...
+
+
+def encode(options: ScanOptions, save: str, lazy: bool) -> list[int]:
+    """The options as the integers the engines take."""
+    return [
+        options.k_top,
+        options.k_att,
+        options.k_trunc or 0,
+        options.block_offset,
+        _REPLAY[options.replay],
+        int(options.score_gradient == "states"),
+        int(options.score == "separable"),
+        int(options.threshold == "k_top"),
+        _SHORT[options.short_memory],
+        options.zero_slots,
+        _SAVE[save],
+        int(lazy),
+    ]
+
+
+class _Scan(torch.autograd.Function):
+    """Differentiable in x, w_ih, w_hh, bias and the scorer; the state gets no gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        w_ih: Tensor,
+        w_hh: Tensor,
+        bias: Tensor,
+        w1: Tensor,
+        w2: Tensor,
+        w3: Tensor,
+        state: SABState,
+        keys: Tensor,
+        lengths: Tensor,
+        codes: list[int],
+        engine: Engine,
+    ) -> tuple[Tensor, ...]:
+        n = w_hh.shape[1]
+        used = n + x.shape[2] + 1
+        padding = w_hh.new_zeros(4 * n, -used % 16)  # whole cache lines
+        w_all = torch.cat([w_hh, w_ih, bias[:, None], padding], 1)
+        w1, w2, w3 = w1.contiguous(), w2.contiguous(), w3.contiguous()
+        x = x.contiguous()
+        loop = (state.memory, keys, state.step, lengths)
+        out = engine.forward(x, w_all, w1, w2, w3, state.h, state.c, *loop, codes)
+        h, s, h_end, c_end, index, alpha, mode, counts, z, gates, c, hh, q, total = out
+        ctx.save_for_backward(
+            w_ih, w_all, w1, w2, w3, *loop, index, alpha, mode, z, gates, c, hh, q, total
+        )
+        ctx.codes, ctx.engine, ctx.inputs = codes, engine, x.shape[2]
+        ctx.mark_non_differentiable(h_end, c_end, index, alpha, mode, counts)
+        return h, s, h_end, c_end, index, alpha, mode, counts
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dh: Tensor, ds: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+        w_ih, w_all, w1, w2, w3, memory, keys, *rest = ctx.saved_tensors
+        z, hh = rest[5], rest[8]
+        dg, dk, dq, dw3 = ctx.engine.backward(
+            dh.contiguous(), ds.contiguous(), w_all, w1, w2, w3, memory, keys, *rest, ctx.codes
+        )
+        n, inputs = memory.shape[2], ctx.inputs
+        dg_rows, separable = dg.flatten(0, 1), bool(ctx.codes[6])
+        dw_all = dg_rows.T @ z[:-1].flatten(0, 1)
+        dx = (dg @ w_ih) if ctx.needs_input_grad[0] else None
+        if separable:
+            dw1 = (dk * torch.tanh(memory)).sum((0, 1))[None]
+            dw2 = (dq * torch.tanh(hh)).sum((0, 1))[None]
+        else:
+            dw1 = dk.flatten(0, 1).T @ memory.flatten(0, 1)
+            dw2 = dq.flatten(0, 1).T @ hh.flatten(0, 1)
+        grads = (dx, dw_all[:, n : n + inputs], dw_all[:, :n], dw_all[:, n + inputs], dw1, dw2, dw3)
+        return *grads, None, None, None, None, None
+
+
+def fused_scan(
+    x: Tensor,
+    weights: ScanWeights,
+    state: SABState,
+    options: ScanOptions,
+    lengths: Tensor | None,
+    engine: Engine,
+    save: str = "activations",
+    lazy: bool = True,
+) -> tuple[Tensor, Tensor, SABState, Recall, Tensor]:
+    """Run the scan with an engine.
+
+    Args:
+        x: (T, B, input_size). weights, state, options, lengths: as for `sab_scan`.
+        engine: `scan.cpp`'s module or `torch_engine`.
+        save: ``"activations"`` keeps the gates for the backward pass; ``"recompute"`` computes them again.
+            Either way the saved state is O(T·(n + d + k_top)) a sample.
+        lazy: skip scores that provably cannot enter the selection (same selection; C++ engine only).
+
+    Returns:
+        h (T, B, n), s (T, B, n), the final state, what was recalled, and (2,) int64: scores computed, scores held.
+
+    Raises:
+        ValueError: a shape does not fit, or an option only the reference form supports.
+
+    Source: paper section 3, Algorithm 1; the backward follows from section 3.2 by hand.
+    """
+    one_of("save", save, SAVES)
+    if options.truncation == "sliding" and options.k_trunc is not None:
+        raise ValueError(
+            "truncation='sliding': only form='reference' computes it; the fast forms take 'block'"
+        )
+    steps, batch, _ = x.shape
+    separable = options.score == "separable"
+    check_scan(x.new_empty(steps, batch, weights.w_ih.shape[0]), weights.w_hh, weights.scorer, state, options, lengths)  # fmt: skip
+    if lengths is None:
+        lengths = torch.full((batch,), steps, device=x.device)
+    state = state.detach()
+    scorer = weights.scorer
+    w1, w2 = scorer[0], scorer[1]
+    w3 = x.new_empty(0) if separable else scorer[2]
+    if separable:
+        w1, w2 = w1[None], w2[None]
+    capacity = options.held(int((state.step + lengths).max()))
+    carried = min(state.memory.shape[1], int(capacity))
+    with torch.no_grad():
+        memory = x.new_zeros(batch, int(capacity), weights.w_hh.shape[1])
+        memory[:, :carried] = state.memory[:, :carried]
+        keys = x.new_zeros(batch, int(capacity), w1.shape[0])
+        held = memory[:, :carried]
+        keys[:, :carried] = (torch.tanh(held) if separable else held) @ w1.T
+    differentiable = (x, weights.w_ih, weights.w_hh, weights.bias, *scorer)
+    learning = torch.is_grad_enabled() and any(t.requires_grad for t in differentiable)
+    codes = encode(options, save if learning else "nothing", lazy)
+    start = SABState(state.h.contiguous(), state.c.contiguous(), memory, state.step.contiguous())
+    h, s, h_end, c_end, index, alpha, mode, counts = _Scan.apply(
+        x, weights.w_ih, weights.w_hh, weights.bias, w1, w2, w3, start, keys, lengths.contiguous(), codes, engine
+    )  # fmt: skip
+    slots = index.transpose(0, 1).long()
+    recall = Recall(
+        slots, alpha.transpose(0, 1), mode.transpose(0, 1) == 0, written_steps(slots, options)
+    )
+    return h, s, SABState(h_end, c_end, memory, state.step + lengths), recall, counts

@@ -1,0 +1,614 @@
+// The SAB recurrence with a hand-derived backward (paper, Algorithm 1 and section 3.2). Same results as reference.py.
+//
+// Names follow the paper: hh = ĥ, s = summary, q = W2 ĥ, key = W1 m. Saved tensors have time first, then the sample.
+//
+// What makes it fast:
+//  * tanh(k + q) = 1 − 2/(1 + e^{2k} e^{2q}): with e^{2k} kept since the write and e^{2q} once a step, an element of a
+//    score costs a few multiplications and half a division, and is as exact as tanh (the error is absolute).
+//  * Only the k_top + 1 candidates carry gradient, so a read's backward does not depend on how much is held.
+//  * Weight gradients are one product each, after the loop.
+#include <ATen/Parallel.h>
+#include <ATen/ops/addmm_cpu_dispatch.h>
+#include <ATen/ops/mm_cpu_dispatch.h>
+#include <torch/extension.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "scan_math.h"
+
+namespace {
+
+using torch::Tensor;
+
+enum Replay { REPLAY_FULL, REPLAY_WRITE_STEP, REPLAY_NONE };
+enum Short { SHORT_MARGIN, SHORT_SOFTMAX, SHORT_RAW };
+enum Mode : uint8_t { MODE_FIXED, MODE_MARGIN, MODE_SOFTMAX, MODE_RAW };  // how a read's weights depend on its scores
+enum Save { SAVE_NOTHING, SAVE_ACTIVATIONS, SAVE_RECOMPUTE };
+constexpr double RELEASED_EPS = 1e-7;
+
+struct Options {
+  int64_t k_top, k_att, k_trunc, block_offset, replay, states, separable, released_threshold, short_memory, zero_slots,
+      save, lazy;
+  int64_t width() const { return released_threshold ? k_top : k_top + 1; }  // candidates of a read
+};
+
+Options unpack(const std::vector<int64_t>& o) {
+  TORCH_CHECK(o.size() == 12, "scan: 12 options expected, got ", o.size());
+  return {o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7], o[8], o[9], o[10], o[11]};
+}
+
+// Rows b0 … b1 of a (T, B, …) or (B, …) tensor at any step, without making a tensor a step.
+struct Rows {
+  Tensor view;
+  int64_t base, step;
+  Rows(const Tensor& t, int64_t b0, int64_t b1, int64_t cols, bool timed) {
+    view = (timed ? t[0] : t).narrow(0, b0, b1 - b0).narrow(1, 0, cols);
+    base = view.storage_offset();
+    step = timed ? t.stride(0) : 0;
+  }
+  const Tensor& at(int64_t t) {
+    view.unsafeGetTensorImpl()->set_storage_offset(base + t * step);
+    return view;
+  }
+};
+
+void multiply(const Tensor& a, const Tensor& w, const Tensor& out) {
+  Tensor o = out;
+  at::cpu::mm_out(o, a, w);
+}
+
+void multiply_add(const Tensor& a, const Tensor& w, const Tensor& out) {
+  Tensor o = out;
+  at::cpu::addmm_out(o, out, a, w);
+}
+
+// Small layers: each thread takes its samples through all the steps. Large ones (weights beyond the caches): the
+// products use all threads, and only the loops over samples are split.
+int64_t chunk_size(int64_t batch) {
+  const int64_t threads = at::get_num_threads();
+  return std::max<int64_t>(1, (batch + threads - 1) / threads);
+}
+
+bool is_large(const Tensor& w) { return w.numel() * w.element_size() > (int64_t(2) << 20); }
+
+template <class F>
+void over_chunks(int64_t b0, int64_t b1, bool split, const F& body) {
+  const int64_t batch = b1 - b0;
+  if (!split) return body(b0, b1);
+  const int64_t size = chunk_size(batch), chunks = (batch + size - 1) / size;
+  at::parallel_for(0, chunks, 1, [&](int64_t first, int64_t last) {
+    c10::InferenceMode guard;
+    for (int64_t k = first; k < last; ++k) body(b0 + k * size, std::min(b1, b0 + (k + 1) * size));
+  });
+}
+
+struct Clock {  // per-sample time; padded steps do not count
+  const int64_t *start, *lengths;
+  const Options& o;
+  bool live(int64_t t, int64_t b) const { return t < lengths[b]; }
+  int64_t now(int64_t t, int64_t b) const { return start[b] + std::min(t + 1, lengths[b]); }
+  int64_t count(int64_t t, int64_t b) const { return (now(t, b) - live(t, b)) / o.k_att + o.zero_slots; }
+  bool writes(int64_t t, int64_t b) const { return live(t, b) && now(t, b) % o.k_att == 0; }
+  int64_t slot(int64_t t, int64_t b) const { return now(t, b) / o.k_att - 1 + o.zero_slots; }
+  bool cuts(int64_t t, int64_t b) const {
+    return o.k_trunc > 0 && live(t, b) && (now(t, b) - o.block_offset) % o.k_trunc == 0;
+  }
+  bool any_writes(int64_t t, int64_t b0, int64_t b1) const {
+    for (int64_t b = b0; b < b1; ++b)
+      if (writes(t, b)) return true;
+    return false;
+  }
+  bool all_cut(int64_t t, int64_t b0, int64_t b1) const {
+    for (int64_t b = b0; b < b1; ++b)
+      if (!cuts(t, b)) return false;
+    return true;
+  }
+};
+
+// One row of the LSTM: gates g (4n), pre-activation in, activation out (i, f, g, o); c_prev → c, hh.
+template <class R>
+void cell_forward(R* __restrict g, const R* __restrict c_prev, R* __restrict c, R* __restrict hh, int64_t n) {
+  R *__restrict gi = g, *__restrict gf = g + n, *__restrict gg = g + 2 * n, *__restrict go = g + 3 * n;
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const R i = sigmoid_(gi[j]), f = sigmoid_(gf[j]), z = tanh_(gg[j]), o = sigmoid_(go[j]);
+    const R next = f * c_prev[j] + i * z;
+    gi[j] = i, gf[j] = f, gg[j] = z, go[j] = o;
+    c[j] = next;
+    hh[j] = o * tanh_(next);
+  }
+}
+
+template <class R>
+void activate(R* __restrict g, int64_t n) {
+  R* __restrict gg = g + 2 * n;
+#pragma omp simd
+  for (int64_t j = 0; j < 2 * n; ++j) g[j] = sigmoid_(g[j]);
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) gg[j] = tanh_(gg[j]);
+#pragma omp simd
+  for (int64_t j = 3 * n; j < 4 * n; ++j) g[j] = sigmoid_(g[j]);
+}
+
+// Its backward: dhh and dc → dg (4n) and the dc of the step before. add: only through hh, onto dg, dc left alone.
+template <class R, bool add>
+void cell_backward(const R* __restrict g, const R* __restrict c_prev, const R* __restrict c, const R* __restrict dhh,
+                   R* __restrict dc, R* __restrict dg, int64_t n) {
+  const R *__restrict gi = g, *__restrict gf = g + n, *__restrict gg = g + 2 * n, *__restrict go = g + 3 * n;
+  R *__restrict di = dg, *__restrict df = dg + n, *__restrict dz = dg + 2 * n, *__restrict d_o = dg + 3 * n;
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) {
+    const R i = gi[j], f = gf[j], z = gg[j], o = go[j], tc = tanh_(c[j]);
+    const R dcell = dhh[j] * o * (1 - tc * tc) + (add ? R(0) : dc[j]);
+    const R vi = dcell * z * i * (1 - i), vf = dcell * c_prev[j] * f * (1 - f), vz = dcell * i * (1 - z * z),
+            vo = dhh[j] * tc * o * (1 - o);
+    di[j] = (add ? di[j] : R(0)) + vi;
+    df[j] = (add ? df[j] : R(0)) + vf;
+    dz[j] = (add ? dz[j] : R(0)) + vz;
+    d_o[j] = (add ? d_o[j] : R(0)) + vo;
+    if (!add) dc[j] = dcell * f;
+  }
+}
+
+template <class R>
+void add_scaled(R* __restrict y, R a, const R* __restrict x, int64_t n) {
+#pragma omp simd
+  for (int64_t j = 0; j < n; ++j) y[j] += a * x[j];
+}
+
+template <class R>
+R inner(const R* __restrict x, const R* __restrict y, int64_t n) {
+  R sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t j = 0; j < n; ++j) sum += x[j] * y[j];
+  return sum;
+}
+
+// One sample's retrieval: its scores, and what lazy retrieval needs to know of them.
+template <class R>
+struct Reader {
+  int64_t d, width, held_before = 0, computed = 0, considered = 0;
+  std::vector<R> eq, best, score, last_query;
+  std::vector<double> anchor;  // a memory's score when last computed, less the query's path by then
+  std::vector<int32_t> chosen, kept;
+  double path = 0;  // Σ over steps of Σ_j |w3_j| |Δq_j|
+
+  Reader(int64_t d_, int64_t width_, int64_t capacity, bool lazy)
+      : d(d_), width(width_), eq(d_), best(width_), score(lazy ? capacity : 0), last_query(d_),
+        anchor(lazy ? capacity : 0, std::numeric_limits<double>::infinity()), chosen(width_) {}
+
+  // The best min(width, held) memories by (score descending, index ascending) into chosen and best.
+  int64_t retrieve(const R* key, const R* ekey, const R* reach, const R* q, const R* w3, R weight_sum,
+                   double weight_l1, int64_t held, bool separable, bool lazy) {
+    const int64_t keep = std::min(width, held);
+    const R q_reach = separable ? R(0) : prepare(q, eq.data(), d);
+    auto evaluate = [&](int64_t i) {
+      ++computed;
+      if (separable) return key[i] + q[0];
+      return score_(key + i * d, ekey + i * d, reach[i] + q_reach, q, eq.data(), w3, weight_sum, d);
+    };
+    considered += held;
+    // Lazy: |a(q') − a(q)| ≤ Σ |w3| |q' − q|, so a memory whose last score plus the query's path since then stays
+    // below the worst kept score cannot enter, and needs no tanh.
+    R bar = -std::numeric_limits<R>::infinity();
+    double slack = 0;
+    kept.clear();
+    if (lazy) {
+      double moved = 0;
+      for (int64_t j = 0; j < d; ++j) moved += std::abs(double(w3[j])) * std::abs(double(q[j]) - double(last_query[j]));
+      path += moved;
+      std::memcpy(last_query.data(), q, d * sizeof(R));
+      slack = 64 * double(std::numeric_limits<R>::epsilon()) * weight_l1;
+      if (keep == width && held_before >= width) {  // last step's choice sets this step's bar
+        kept.assign(chosen.begin(), chosen.begin() + width);
+        std::sort(kept.begin(), kept.end());
+        bar = std::numeric_limits<R>::infinity();
+        for (const int32_t i : kept) {
+          score[i] = evaluate(i);
+          anchor[i] = double(score[i]) - path;
+          bar = std::min(bar, score[i]);
+        }
+        if (std::isnan(bar)) bar = -std::numeric_limits<R>::infinity();
+      }
+    }
+    held_before = held;
+    int64_t filled = 0;
+    size_t next_kept = 0;
+    for (int64_t i = 0; i < held; ++i) {
+      R a;
+      if (next_kept < kept.size() && kept[next_kept] == i) {
+        a = score[i];
+        ++next_kept;
+      } else {
+        if (lazy && anchor[i] + path + slack < double(bar)) continue;
+        a = evaluate(i);
+        if (lazy) score[i] = a, anchor[i] = double(a) - path;
+      }
+      if (filled < keep || a > best[filled - 1]) {
+        int64_t p = filled < keep ? filled++ : filled - 1;
+        for (; p > 0 && best[p - 1] < a; --p) best[p] = best[p - 1], chosen[p] = chosen[p - 1];
+        best[p] = a, chosen[p] = int32_t(i);
+        if (filled == keep) bar = std::max(bar, best[keep - 1]);
+      }
+    }
+    return filled;
+  }
+};
+
+// The rule of sparse_weights.weigh on `used` candidates' scores; returns how the weights depend on them.
+template <class R>
+Mode weigh(const R* best, int64_t used, int64_t held, const Options& o, R* alpha, R* total) {
+  if (used == 0) return MODE_FIXED;
+  *total = 1;
+  if (held <= o.k_top && o.short_memory == SHORT_RAW) {
+    std::copy(best, best + used, alpha);
+    return MODE_RAW;
+  }
+  if (held <= o.k_top && o.short_memory == SHORT_SOFTMAX) {
+    R sum = 0;
+    for (int64_t p = 0; p < used; ++p) sum += alpha[p] = std::exp(best[p] - best[0]);
+    for (int64_t p = 0; p < used; ++p) alpha[p] /= sum;
+    return held == 1 ? MODE_FIXED : MODE_SOFTMAX;
+  }
+  const R tau = best[used - 1] + (o.released_threshold ? R(RELEASED_EPS) : R(0));
+  R sum = 0;
+  int64_t positive = 0;
+  for (int64_t p = 0; p < used; ++p) {
+    const R margin = best[p] - tau;
+    alpha[p] = margin > 0 ? margin : R(0);
+    sum += alpha[p];
+    positive += alpha[p] > 0;
+  }
+  if (o.released_threshold) {
+    *total = sum + R(RELEASED_EPS);
+    for (int64_t p = 0; p < used; ++p) alpha[p] /= *total;
+    return positive ? MODE_MARGIN : MODE_FIXED;
+  }
+  const R size = std::max(std::abs(best[0]), std::abs(tau));
+  if (!(sum > 8 * std::numeric_limits<R>::epsilon() * size)) {  // tied
+    const int64_t read = std::min(used, o.k_top);
+    for (int64_t p = 0; p < used; ++p) alpha[p] = p < read ? R(1) / R(read) : R(0);
+    return MODE_FIXED;
+  }
+  if (positive == 1) {
+    for (int64_t p = 0; p < used; ++p) alpha[p] = p == 0 ? R(1) : R(0);
+    return MODE_FIXED;
+  }
+  *total = sum;
+  for (int64_t p = 0; p < used; ++p) alpha[p] /= sum;
+  return MODE_MARGIN;
+}
+
+// Gradient of the candidates' scores from the gradient g of their weights.
+template <class R>
+void weigh_backward(Mode mode, const R* alpha, R total, const R* g, int64_t used, R* da) {
+  if (mode == MODE_RAW) {
+    std::copy(g, g + used, da);
+    return;
+  }
+  R mean = 0;
+  for (int64_t p = 0; p < used; ++p) mean += alpha[p] * g[p];
+  R sum = 0;
+  for (int64_t p = 0; p < used; ++p) {
+    if (mode == MODE_SOFTMAX)
+      da[p] = alpha[p] * (g[p] - mean);
+    else
+      sum += da[p] = alpha[p] > 0 ? (g[p] - mean) / total : R(0);
+  }
+  if (mode == MODE_MARGIN) da[used - 1] -= sum;  // the threshold's share
+}
+
+// Inputs: x (T,B,I); w_all (4n,L) = [W_hh | W_ih | b | 0]; scorer w1 (d,n), w2 (d,n), w3 (d), or w_memory (1,n),
+// w_query (1,n), none. memory (B,N,n) and keys (B,N,D) are filled in place, the first slots given.
+template <class R>
+std::vector<Tensor> forward_(Tensor x, Tensor w_all, Tensor w1, Tensor w2, Tensor w3, Tensor h0, Tensor c0,
+                             Tensor memory, Tensor keys, Tensor start, Tensor lengths, const Options& o) {
+  const int64_t T = x.size(0), B = x.size(1), I = x.size(2), n = w_all.size(0) / 4, L = w_all.size(1);
+  const int64_t D = keys.size(2), N = memory.size(1), K = o.width();
+  const bool separable = o.separable, saving = o.save != SAVE_NOTHING, lazy = o.lazy && !separable;
+  const int64_t kept_steps = saving ? T : 1;
+  const auto like = w_all.options();
+  // z rows are [h(t−1), x(t), 1, 0…]: one product gives all gates, and one more all their weights' gradients.
+  Tensor z = torch::empty({saving ? T + 1 : 2, B, L}, like);
+  Tensor gates = torch::empty({o.save == SAVE_ACTIVATIONS ? T : 1, B, 4 * n}, like);
+  Tensor c = torch::empty({kept_steps + 1, B, n}, like), hh = torch::empty({kept_steps, B, n}, like);
+  Tensor q = torch::empty({kept_steps, B, D}, like), h = torch::empty({T, B, n}, like), s = torch::empty({T, B, n}, like);
+  Tensor index = torch::empty({T, B, K}, like.dtype(torch::kInt)), alpha = torch::empty({T, B, K}, like);
+  Tensor total = torch::empty({kept_steps, B}, like), mode = torch::empty({T, B}, like.dtype(torch::kByte));
+  Tensor ekeys = separable ? torch::empty({0}, like) : torch::empty_like(keys), reach = torch::empty({B, N}, like);
+  Tensor key_rows = torch::empty({B, D}, like);
+  Tensor counts = torch::zeros({2}, like.dtype(torch::kLong));
+
+  const R *xp = x.data_ptr<R>(), *w1p = w1.data_ptr<R>(), *w2p = w2.data_ptr<R>();
+  const R* w3p = separable ? nullptr : w3.data_ptr<R>();
+  R *zp = z.data_ptr<R>(), *gp = gates.data_ptr<R>(), *cp = c.data_ptr<R>(), *hhp = hh.data_ptr<R>(),
+    *qp = q.data_ptr<R>(), *hp = h.data_ptr<R>(), *sp = s.data_ptr<R>(), *ap = alpha.data_ptr<R>(),
+    *tp = total.data_ptr<R>(), *mp = memory.data_ptr<R>(), *kp = keys.data_ptr<R>(),
+    *ep = separable ? nullptr : ekeys.data_ptr<R>(), *rp = reach.data_ptr<R>(), *krp = key_rows.data_ptr<R>();
+  int32_t* ip = index.data_ptr<int32_t>();
+  uint8_t* modep = mode.data_ptr<uint8_t>();
+  const Clock clock{start.data_ptr<int64_t>(), lengths.data_ptr<int64_t>(), o};
+  R weight_sum = 0;
+  double weight_l1 = 0;
+  for (int64_t j = 0; !separable && j < D; ++j) weight_sum += w3p[j], weight_l1 += std::abs(double(w3p[j]));
+
+  const Tensor w_all_t = w_all.t(), w1_t = w1.t(), w2_t = w2.t();
+  const int64_t z_slots = z.size(0);
+  const bool large = is_large(w_all);
+  std::vector<Reader<R>> readers(B, Reader<R>(D, K, N, lazy));
+
+  auto run = [&](int64_t first, int64_t last) {
+    Rows z_rows(z, first, last, L, true), z_next(z, first, last, n, true), g_rows(gates, first, last, 4 * n, true),
+        hh_rows(hh, first, last, n, true), q_rows(q, first, last, D, true), k_rows(key_rows, first, last, D, false);
+    auto put_input = [&](int64_t b, int64_t t) {
+      R* row = zp + ((t % z_slots) * B + b) * L + n;
+      std::memcpy(row, xp + (t * B + b) * I, I * sizeof(R));
+      row[I] = 1;
+      std::fill(row + I + 1, row + L - n, R(0));
+    };
+    over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
+      for (int64_t b = b0; b < b1; ++b) {
+        std::memcpy(zp + b * L, h0.data_ptr<R>() + b * n, n * sizeof(R));
+        put_input(b, 0);
+        std::memcpy(cp + b * n, c0.data_ptr<R>() + b * n, n * sizeof(R));
+        const int64_t held = clock.count(0, b);
+        for (int64_t i = 0; !separable && i < held; ++i)
+          rp[b * N + i] = prepare(kp + (b * N + i) * D, ep + (b * N + i) * D, D);
+      }
+    });
+    for (int64_t t = 0; t < T; ++t) {
+      const int64_t zt = t % z_slots, zn = (t + 1) % z_slots, k = saving ? t : 0, gk = o.save == SAVE_ACTIVATIONS ? t : 0;
+      const int64_t ck = saving ? t : t % 2, cn = saving ? t + 1 : (t + 1) % 2;
+      multiply(z_rows.at(zt), w_all_t, g_rows.at(gk));
+      over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
+        for (int64_t b = b0; b < b1; ++b)
+          cell_forward(gp + (gk * B + b) * 4 * n, cp + (ck * B + b) * n, cp + (cn * B + b) * n, hhp + (k * B + b) * n, n);
+      });
+      if (!separable) multiply(hh_rows.at(k), w2_t, q_rows.at(k));
+      const bool writing = clock.any_writes(t, first, last);
+      over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
+        for (int64_t b = b0; b < b1; ++b) {
+          const int64_t at = t * B + b, held = clock.count(t, b);
+          const bool live = clock.live(t, b);
+          const R* hat = hhp + (k * B + b) * n;
+          R *hn = zp + (zn * B + b) * L, *so = sp + at * n, *ho = hp + at * n, *al = ap + at * K, *qr = qp + (k * B + b) * D;
+          int32_t* id = ip + at * K;
+          std::fill(so, so + n, R(0));
+          std::fill(al, al + K, R(0));
+          std::fill(id, id + K, -1);
+          modep[at] = MODE_FIXED;
+          if (t + 1 < T) put_input(b, t + 1);
+          if (separable) {
+            R sum = 0;
+            for (int64_t j = 0; j < n; ++j) sum += w2p[j] * tanh_(hat[j]);
+            qr[0] = sum;
+          }
+          if (!live) {
+            std::fill(ho, ho + n, R(0));
+            std::memcpy(hn, zp + (zt * B + b) * L, n * sizeof(R));
+            std::memcpy(cp + (cn * B + b) * n, cp + (ck * B + b) * n, n * sizeof(R));
+            continue;
+          }
+          if (held > 0) {
+            Reader<R>& reader = readers[b];
+            const int64_t used = reader.retrieve(kp + b * N * D, ep + (separable ? 0 : b * N * D), rp + b * N, qr, w3p,
+                                                 weight_sum, weight_l1, held, separable, lazy);
+            modep[at] = weigh(reader.best.data(), used, held, o, al, tp + k * B + b);
+            for (int64_t p = 0; p < used; ++p) {
+              id[p] = reader.chosen[p];
+              if (al[p] != 0) add_scaled(so, al[p], mp + (b * N + id[p]) * n, n);
+            }
+          }
+#pragma omp simd
+          for (int64_t j = 0; j < n; ++j) hn[j] = ho[j] = hat[j] + so[j];
+          if (clock.writes(t, b)) std::memcpy(mp + (b * N + clock.slot(t, b)) * n, hn, n * sizeof(R));
+        }
+      });
+      if (!writing) continue;
+      if (!separable) multiply(z_next.at(zn), w1_t, k_rows.at(0));
+      over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
+        for (int64_t b = b0; b < b1; ++b) {
+          if (!clock.writes(t, b)) continue;
+          const int64_t at = b * N + clock.slot(t, b);
+          if (separable) {
+            R sum = 0;
+            for (int64_t j = 0; j < n; ++j) sum += w1p[j] * tanh_(mp[at * n + j]);
+            kp[at] = sum;
+          } else {
+            std::memcpy(kp + at * D, krp + b * D, D * sizeof(R));
+            rp[at] = prepare(kp + at * D, ep + at * D, D);
+          }
+        }
+      });
+    }
+  };
+  {
+    c10::InferenceMode guard;
+    over_chunks(0, B, !large, run);
+  }
+  int64_t* count = counts.data_ptr<int64_t>();
+  for (const Reader<R>& reader : readers) count[0] += reader.computed, count[1] += reader.considered;
+  const Tensor h_end = z[T % z_slots].narrow(1, 0, n).clone(), c_end = c[saving ? T : T % 2].clone();
+  return {h, s, h_end, c_end, index, alpha, mode, counts, z, gates, c, hh, q, total};
+}
+
+template <class R>
+std::vector<Tensor> backward_(Tensor dh_out, Tensor ds_out, Tensor w_all, Tensor w1, Tensor w2, Tensor w3, Tensor memory,
+                              Tensor keys, Tensor start, Tensor lengths, Tensor index, Tensor alpha, Tensor mode, Tensor z,
+                              Tensor gates, Tensor c, Tensor hh, Tensor q, Tensor total, const Options& o) {
+  const int64_t T = dh_out.size(0), B = dh_out.size(1), n = dh_out.size(2), L = w_all.size(1);
+  const int64_t D = keys.size(2), N = memory.size(1), K = o.width();
+  const bool separable = o.separable, recompute = o.save == SAVE_RECOMPUTE, to_states = o.states;
+  const bool replays = o.replay != REPLAY_NONE, key_to_memory = to_states && replays;
+  const auto like = w_all.options();
+  Tensor dg = torch::empty({T, B, 4 * n}, like), dq = torch::empty({T, B, D}, like), dk = torch::zeros({B, N, D}, like);
+  Tensor dm = torch::zeros({replays ? B : 0, N, n}, like);
+  Tensor carry = torch::zeros({B, n}, like), dc = torch::zeros({B, n}, like), dhat = torch::empty({B, n}, like);
+  Tensor dm_rows = torch::empty({B, n}, like), dk_rows = torch::zeros({B, D}, like);
+  Tensor fresh = torch::empty({recompute ? B : 0, 4 * n}, like);
+  Tensor dw3 = torch::zeros({B, separable ? 0 : D}, like);
+
+  const R *dhp = dh_out.data_ptr<R>(), *dsp = ds_out.data_ptr<R>(), *w1p = w1.data_ptr<R>(), *w2p = w2.data_ptr<R>(),
+          *mp = memory.data_ptr<R>(), *kp = keys.data_ptr<R>(), *ap = alpha.data_ptr<R>(), *cp = c.data_ptr<R>(),
+          *hhp = hh.data_ptr<R>(), *qp = q.data_ptr<R>(), *tp = total.data_ptr<R>();
+  const R* w3p = separable ? nullptr : w3.data_ptr<R>();
+  const int32_t* ip = index.data_ptr<int32_t>();
+  const uint8_t* modep = mode.data_ptr<uint8_t>();
+  R *dgp = dg.data_ptr<R>(), *dqp = dq.data_ptr<R>(), *dkp = dk.data_ptr<R>(), *dmp = dm.data_ptr<R>(),
+    *carryp = carry.data_ptr<R>(), *dcp = dc.data_ptr<R>(), *dhatp = dhat.data_ptr<R>(), *dmr = dm_rows.data_ptr<R>(),
+    *dkr = dk_rows.data_ptr<R>(), *dw3p = dw3.data_ptr<R>();
+  R* gp = recompute ? fresh.data_ptr<R>() : gates.data_ptr<R>();
+  const Clock clock{start.data_ptr<int64_t>(), lengths.data_ptr<int64_t>(), o};
+  const Tensor w_hh = w_all.narrow(1, 0, n), w_all_t = w_all.t();
+  const bool large = is_large(w_all);
+
+  auto run = [&](int64_t first, int64_t last) {
+    Rows z_rows(z, first, last, L, true), fresh_rows(recompute ? fresh : carry, first, last, recompute ? 4 * n : n, false),
+        dg_rows(dg, first, last, 4 * n, true), dq_rows(dq, first, last, D, true), carry_rows(carry, first, last, n, false),
+        dhat_rows(dhat, first, last, n, false), m_rows(dm_rows, first, last, n, false),
+        k_rows(dk_rows, first, last, D, false);
+    for (int64_t t = T - 1; t >= 0; --t) {
+      if (recompute) multiply(z_rows.at(t), w_all_t, fresh_rows.at(0));
+      const bool writing = replays && clock.any_writes(t, first, last);
+      if (writing) {  // all that later reads sent to this step's memory, as value and through its key
+        over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
+          for (int64_t b = b0; b < b1; ++b) {
+            if (!clock.writes(t, b)) {
+              std::fill(dmr + b * n, dmr + (b + 1) * n, R(0));
+              std::fill(dkr + b * D, dkr + (b + 1) * D, R(0));
+              continue;
+            }
+            const int64_t at = b * N + clock.slot(t, b);
+            std::memcpy(dmr + b * n, dmp + at * n, n * sizeof(R));
+            std::memcpy(dkr + b * D, dkp + at * D, D * sizeof(R));
+            if (separable && key_to_memory)
+              for (int64_t j = 0; j < n; ++j) {
+                const R u = tanh_(mp[at * n + j]);
+                dmr[b * n + j] += dkr[b] * w1p[j] * (1 - u * u);
+              }
+          }
+        });
+        if (!separable && key_to_memory) multiply_add(k_rows.at(0), w1, m_rows.at(0));
+      }
+      over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
+        std::vector<R> ds(n), g(K), da(K);
+        for (int64_t b = b0; b < b1; ++b) {
+          const int64_t at = t * B + b;
+          R *dhat_b = dhatp + b * n, *dq_b = dqp + at * D;
+          std::fill(dq_b, dq_b + D, R(0));
+          if (!clock.live(t, b)) {  // the output is a constant zero, and nothing later depends on this step
+            std::fill(dhat_b, dhat_b + n, R(0));
+            continue;
+          }
+          const R *grad_h = dhp + at * n, *grad_s = dsp + at * n, *carry_b = carryp + b * n;
+          const bool replayed = writing && o.replay == REPLAY_FULL;
+#pragma omp simd
+          for (int64_t j = 0; j < n; ++j) {
+            const R dh = carry_b[j] + grad_h[j] + (replayed ? dmr[b * n + j] : R(0));
+            dhat_b[j] = dh;
+            ds[j] = dh + grad_s[j];
+          }
+          const int32_t* id = ip + at * K;
+          const R* al = ap + at * K;
+          const Mode how = Mode(modep[at]);
+          int64_t used = 0;
+          while (used < K && id[used] >= 0) ++used;
+          for (int64_t p = 0; p < used; ++p) {
+            const R* m = mp + (b * N + id[p]) * n;
+            if (how != MODE_FIXED) g[p] = inner(m, ds.data(), n);
+            if (replays && al[p] != 0) add_scaled(dmp + (b * N + id[p]) * n, al[p], ds.data(), n);
+          }
+          if (how == MODE_FIXED) continue;
+          weigh_backward(how, al, tp[at], g.data(), used, da.data());
+          if (separable) {
+            for (int64_t p = 0; p < used; ++p) dq_b[0] += da[p], dkp[b * N + id[p]] += da[p];
+            continue;
+          }
+          const R* q_b = qp + at * D;
+          R* dw3_b = dw3p + b * D;
+          for (int64_t p = 0; p < used; ++p) {
+            const R d = da[p], *__restrict key = kp + (b * N + id[p]) * D;
+            R* __restrict dkey = dkp + (b * N + id[p]) * D;
+            if (d == 0) continue;
+#pragma omp simd
+            for (int64_t j = 0; j < D; ++j) {
+              const R u = tanh_(key[j] + q_b[j]), v = d * w3p[j] * (1 - u * u);
+              dw3_b[j] += d * u;
+              dq_b[j] += v;
+              dkey[j] += v;
+            }
+          }
+        }
+      });
+      if (to_states && !separable) multiply_add(dq_rows.at(t), w2, dhat_rows.at(0));
+      over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
+        for (int64_t b = b0; b < b1; ++b) {
+          const int64_t at = t * B + b;
+          R *g_b = gp + (recompute ? b : at) * 4 * n, *dhat_b = dhatp + b * n, *dg_b = dgp + at * 4 * n;
+          if (!clock.live(t, b)) {
+            std::fill(dg_b, dg_b + 4 * n, R(0));
+            continue;
+          }
+          if (recompute) activate(g_b, n);
+          if (separable && to_states)
+            for (int64_t j = 0; j < n; ++j) {
+              const R u = tanh_(hhp[at * n + j]);
+              dhat_b[j] += dqp[at] * w2p[j] * (1 - u * u);
+            }
+          cell_backward<R, false>(g_b, cp + at * n, cp + (at + B) * n, dhat_b, dcp + b * n, dg_b, n);
+        }
+      });
+      const bool cut = clock.all_cut(t, first, last);
+      if (!cut && t > 0) multiply(dg_rows.at(t), w_hh, carry_rows.at(0));
+      over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
+        for (int64_t b = b0; b < b1; ++b) {
+          const int64_t at = t * B + b;
+          if (clock.cuts(t, b)) {
+            std::fill(carryp + b * n, carryp + (b + 1) * n, R(0));
+            std::fill(dcp + b * n, dcp + (b + 1) * n, R(0));
+          }
+          if (writing && o.replay == REPLAY_WRITE_STEP && clock.writes(t, b))
+            cell_backward<R, true>(gp + (recompute ? b : at) * 4 * n, cp + at * n, cp + (at + B) * n, dmr + b * n,
+                                   dcp + b * n, dgp + at * 4 * n, n);
+        }
+      });
+    }
+  };
+  {
+    c10::InferenceMode guard;
+    over_chunks(0, B, !large, run);
+  }
+  return {dg, dk, dq, dw3.sum(0)};
+}
+
+#define BY_TYPE(tensor, call) \
+  return tensor.scalar_type() == torch::kDouble ? call<double> ARGS : call<float> ARGS
+
+std::vector<Tensor> forward(Tensor x, Tensor w_all, Tensor w1, Tensor w2, Tensor w3, Tensor h0, Tensor c0, Tensor memory,
+                            Tensor keys, Tensor start, Tensor lengths, std::vector<int64_t> options) {
+  const Options o = unpack(options);
+#define ARGS (x, w_all, w1, w2, w3, h0, c0, memory, keys, start, lengths, o)
+  BY_TYPE(w_all, forward_);
+#undef ARGS
+}
+
+std::vector<Tensor> backward(Tensor dh, Tensor ds, Tensor w_all, Tensor w1, Tensor w2, Tensor w3, Tensor memory,
+                             Tensor keys, Tensor start, Tensor lengths, Tensor index, Tensor alpha, Tensor mode, Tensor z,
+                             Tensor gates, Tensor c, Tensor hh, Tensor q, Tensor total, std::vector<int64_t> options) {
+  const Options o = unpack(options);
+#define ARGS (dh, ds, w_all, w1, w2, w3, memory, keys, start, lengths, index, alpha, mode, z, gates, c, hh, q, total, o)
+  BY_TYPE(w_all, backward_);
+#undef ARGS
+}
+
+}  // namespace
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("forward", &forward, py::call_guard<py::gil_scoped_release>());
+  m.def("backward", &backward, py::call_guard<py::gil_scoped_release>());
+}

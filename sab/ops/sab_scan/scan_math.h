@@ -1,0 +1,98 @@
+// Scalar functions of the scan, float with vectorisable forms and double with the library's, and the score loops.
+// No -ffast-math anywhere: NaN must stay NaN, and the loops below vectorise without it.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+// tanh for float: the rational minimax form used by Eigen and XLA, good to about 3e-7.
+inline float tanh_(float x) {
+  x = x > 7.90531f ? 7.90531f : x;
+  x = x < -7.90531f ? -7.90531f : x;
+  const float y = x * x;
+  float p = -2.76076847742355e-16f;
+  p = p * y + 2.00018790482477e-13f;
+  p = p * y + -8.60467152213735e-11f;
+  p = p * y + 5.12229709037114e-08f;
+  p = p * y + 1.48572235717979e-05f;
+  p = p * y + 6.37261928875436e-04f;
+  p = p * y + 4.89352455891786e-03f;
+  float q = 1.19825839466702e-06f;
+  q = q * y + 1.18534705686654e-04f;
+  q = q * y + 2.26843463243900e-03f;
+  q = q * y + 4.89352518554385e-03f;
+  return x * p / q;
+}
+inline double tanh_(double x) { return std::tanh(x); }
+
+inline float sigmoid_(float x) { return 0.5f * tanh_(0.5f * x) + 0.5f; }
+inline double sigmoid_(double x) { return 1 / (1 + std::exp(-x)); }
+
+// e^x for |x| ≤ 80: 2^n by the exponent bits, the rest by a polynomial of degree 6 (about 1 ulp).
+inline float exp_(float x) {
+  const float shift = 12582912.0f;  // 1.5 · 2^23: adding it rounds to an integer, kept in the low bits
+  const float z = x * 1.44269504088896f + shift, n = z - shift;
+  const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+  float p = 1.3888889e-3f;
+  p = p * r + 8.3333333e-3f;
+  p = p * r + 4.1666667e-2f;
+  p = p * r + 1.6666667e-1f;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  int32_t bits;
+  std::memcpy(&bits, &z, 4);
+  bits = (bits - 0x4B400000 + 127) << 23;
+  float scale;
+  std::memcpy(&scale, &bits, 4);
+  return p * scale;
+}
+
+// While |k| + |q| stays below this, e^{2k} e^{2q} and the product of two such terms fit a float.
+constexpr float REACH = 20.0f;
+
+// ekey = e^{2 key}; returns the largest |key|. Past REACH the exponentials are not used.
+inline float prepare(const float* __restrict key, float* __restrict ekey, int64_t d) {
+  float largest = 0;
+#pragma omp simd reduction(max : largest)
+  for (int64_t j = 0; j < d; ++j) {
+    const float k = key[j], a = k < 0 ? -k : k;
+    largest = a > largest ? a : largest;
+    float x = k > REACH ? REACH : k;
+    x = x < -REACH ? -REACH : x;
+    ekey[j] = exp_(2 * x);
+  }
+  return largest;
+}
+inline double prepare(const double* key, double*, int64_t d) {
+  double largest = 0;
+  for (int64_t j = 0; j < d; ++j) largest = std::max(largest, std::abs(key[j]));
+  return largest;
+}
+
+// w3ᵀ tanh(key + q).
+inline float score_(const float* __restrict key, const float* __restrict ekey, float reach, const float* __restrict q,
+                    const float* __restrict eq, const float* __restrict w3, float weight_sum, int64_t d) {
+  float sum = 0;
+  if (!(reach < REACH)) {
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < d; ++j) sum += w3[j] * tanh_(key[j] + q[j]);
+    return sum;
+  }
+  // Two terms over a common denominator: half the divisions.
+  const int64_t half = d / 2;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t j = 0; j < half; ++j) {
+    const float a = 1 + ekey[j] * eq[j], b = 1 + ekey[j + half] * eq[j + half];
+    sum += (w3[j] * b + w3[j + half] * a) / (a * b);
+  }
+  if (d % 2) sum += w3[d - 1] / (1 + ekey[d - 1] * eq[d - 1]);
+  return weight_sum - 2 * sum;
+}
+inline double score_(const double* key, const double*, double, const double* q, const double*, const double* w3, double,
+                     int64_t d) {
+  double sum = 0;
+  for (int64_t j = 0; j < d; ++j) sum += w3[j] * std::tanh(key[j] + q[j]);
+  return sum;
+}
