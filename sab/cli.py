@@ -154,19 +154,18 @@ def do_run(args: argparse.Namespace) -> int:
 
 def do_table(args: argparse.Namespace) -> int:
     """``sab table``."""
-    from sab.experiments import claims, tables
+    from sab.experiments import report, tables
 
-    if args.profile is not None:
-        tables.profile_named(args.profile)
     results = Path(args.results) if args.results else None
     experiment = tables.find(args.experiment)
-    print(claims.render(claims.table(experiment, args.profile, results), args.format))
+    print(report.render(report.table(experiment, args.profile, results), args.format))
     return 0
 
 
 def do_list(args: argparse.Namespace) -> int:
     """``sab list``."""
     from sab.experiments import profiles, tables
+    from sab.experiments.rows import seeds_of
 
     if args.experiment is None:
         for item in tables.EXPERIMENTS.values():
@@ -178,7 +177,7 @@ def do_list(args: argparse.Namespace) -> int:
     item = tables.find(args.experiment)
     print(item.title)
     for row in item.rows:
-        counts = ", ".join(f"{p} {tables.seeds_of(row, p)}" for p in profiles.PROFILES)
+        counts = ", ".join(f"{p} {seeds_of(row, p)}" for p in profiles.PROFILES)
         print(f"  {row.name:28} {row.title}  (seeds: {counts})")
     return 0
 

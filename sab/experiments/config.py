@@ -205,7 +205,7 @@ class RunConfig:
             raise ValueError(f"config does not describe a run: {error}") from None
 
     def stream(self, name: str) -> int:
-        """Seed of a random stream: ``"init"``, ``"train"``, ``"valid"``, ``"test"`` or another name.
+        """Seed of a random stream: ``"init"``, ``"train"``, ``"valid"``, ``"test"`` or another.
 
         Hashed, so that neither neighbouring seeds nor the streams of one seed share numbers.
         """

@@ -18,6 +18,7 @@ from sab.experiments import records, tables
 from sab.experiments.config import RunConfig, did_you_mean, field_names, set_field
 from sab.experiments.files import check_writable, results_dir, runs_dir
 from sab.experiments.records import Record
+from sab.experiments.rows import expand
 from sab.experiments.train import pick_device, train
 from sab.experiments.transfer import transfer
 from sab.experiments.weights import CHECKPOINT, clear, load_checkpoint
@@ -60,7 +61,7 @@ def plan(
     Raises:
         ValueError: a name or value is not allowed, or no row has a changed field.
     """
-    runs = tables.expand(tables.find(experiment), profile, rows, seeds)
+    runs = expand(tables.find(experiment), profile, rows, seeds)
     for path, value in (changes or {}).items():
         changed = []
         for run in runs:
