@@ -99,7 +99,7 @@ def show(
     source: Any = None,
     *,
     alt: str | None = None,
-    dpi: int = 120,
+    dpi: int = 150,
 ) -> None:
     """Display a figure with its alternative text, caption and provenance, then close it.
 
@@ -109,7 +109,7 @@ def show(
         source: where its numbers come from: a record, a list of records, or a text. ``None`` says
             that the cell computed them.
         alt: what a reader who can't see the figure needs; default ``fig.sab_alt``.
-        dpi: dots per inch of the PNG; the page shows it at its size in inches.
+        dpi: dots per inch of the PNG; the page shows an inch as 100 px.
 
     Raises:
         ValueError: there is no alternative text.
@@ -122,16 +122,17 @@ def show(
         raise ValueError("alt=None: must be a text (pass alt=…, or set it with with_alt(fig, …))")
     buffer = io.BytesIO()
     # An opaque ground keeps axes and labels readable on the dark page too.
-    fig.savefig(buffer, format="png", dpi=dpi, bbox_inches="tight", facecolor="white")
+    ground = fig.get_facecolor() if fig.patch.get_alpha() != 0 else "white"
+    fig.savefig(buffer, format="png", dpi=dpi, bbox_inches="tight", facecolor=ground)
     plt.close(fig)
     png = buffer.getvalue()
     width = int.from_bytes(png[16:20], "big")
     height = int.from_bytes(png[20:24], "big")
-    scale = 96 / dpi
+    scale = 100 / dpi  # an inch is 100 px: seven inches fill the page's column
     image = (
         f'<img src="data:image/png;base64,{base64.b64encode(png).decode()}" '
         f'alt="{html.escape(alt, quote=True)}" width="{round(width * scale)}" '
-        f'height="{round(height * scale)}" style="max-width:100%;height:auto;background:#fff">'
+        f'height="{round(height * scale)}" style="max-width:100%;height:auto">'
     )
     display(
         {
@@ -166,16 +167,21 @@ def show_table(
         if len(line) != len(header):
             raise ValueError(f"rows: a row has {len(line)} cells: must have {len(header)}")
 
-    def cells(values: Iterable[Any], tag: str) -> str:
-        # Numbers line up on the right, words on the left.
-        out = []
-        for value in values:
-            text = "" if value is None else str(value)
-            number = re.match(r"^[−+-]?[\d.,]+", text) is not None
-            style = ' class="sab-number"' if number else ""
-            out.append(f"<{tag}{style}>{html.escape(text)}</{tag}>")
-        return "<tr>" + "".join(out) + "</tr>"
+    def is_number(value: Any) -> bool:
+        return re.match(r"^[−+-]?[\d.,]+", str(value)) is not None
 
+    def cells(values: Iterable[Any], tag: str) -> str:
+        texts = ["" if value is None else html.escape(str(value)) for value in values]
+        pairs = zip(texts, classes, strict=True)
+        return "<tr>" + "".join(f"<{tag}{kind}>{text}</{tag}>" for text, kind in pairs) + "</tr>"
+
+    # Columns of numbers line up on the right, words on the left.
+    columns = [
+        [v for v in column if v not in (None, "", "–", "—")] for column in zip(*lines, strict=True)
+    ]
+    numeric = [bool(column) and all(map(is_number, column)) for column in columns]
+    numeric = numeric or [False] * len(header)
+    classes = [' class="sab-number"' if number else "" for number in numeric]
     body = "".join(cells(line, "td") for line in lines)
     plain = "\n".join(" | ".join("" if v is None else str(v) for v in r) for r in [header, *lines])
     display(

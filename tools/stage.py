@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import importlib.util
 import re
 import shutil
@@ -52,6 +51,7 @@ def stage(executed: Mapping[str, Path]) -> None:
     for name, path in executed.items():
         notebook = nbformat.read(path, as_version=4)
         hide_injected(notebook)
+        name_setup(notebook)
         figures_as_files(notebook, figures)
         nbformat.write(notebook, STAGE / "notebooks" / f"{name}.ipynb")
 
@@ -62,6 +62,16 @@ def hide_injected(notebook: NotebookNode) -> None:
         tags = cell.metadata.get("tags", [])
         if "injected-parameters" in tags and "remove-cell" not in tags:
             cell.metadata["tags"] = [*tags, "remove-cell"]
+
+
+def name_setup(notebook: NotebookNode) -> None:
+    """Say on the folded set-up cell who needs it."""
+    for cell in notebook.cells:
+        if "setup" in cell.metadata.get("tags", []):
+            cell.metadata["mystnb"] = {
+                "code_prompt_show": "Set-up (needed on Colab only)",
+                "code_prompt_hide": "Set-up (needed on Colab only)",
+            }
 
 
 def figures_as_files(notebook: NotebookNode, folder: Path) -> None:
@@ -107,14 +117,3 @@ def fingerprint() -> str:
     for path in sorted(p for p in STAGE.rglob("*") if p.is_file()):
         digest.update(path.relative_to(STAGE).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
-
-
-def redirect(title: str, target: str) -> str:
-    """Return a page that leads to ``target``, also without JavaScript."""
-    link = html.escape(target, quote=True)
-    return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}'
-        f'</title><meta name="viewport" content="width=device-width"><meta http-equiv="refresh" '
-        f'content="0; url={link}"></head><body><a href="{link}">{html.escape(title)}</a></body>'
-        "</html>\n"
-    )
