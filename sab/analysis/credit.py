@@ -131,7 +131,7 @@ def credit_graph(
         of the output at t. Where it is False the derivative is exactly 0.
 
     Raises:
-        ValueError: a shape does not fit.
+        ValueError: a shape does not fit, or a memory is read before it was written.
 
     Source: paper section 3.2 and Figure 2; the module's docstring has the rule.
     """
@@ -152,7 +152,12 @@ def credit_graph(
             reached[v, v] = True
             for u in written[b, v][opened[b, v]] - offset[b] - 1:
                 if u < 0:
-                    continue
+                    continue  # written in an earlier call, hence detached
+                if u >= v:
+                    raise ValueError(
+                        f"recall.steps has {u + offset[b] + 1} at step {v + offset[b] + 1}: must be "
+                        f"an earlier step; is start={offset[b]} the steps taken before this call?"
+                    )
                 if options.replay == "full":
                     reached[v] |= graph[b, u]
                 else:
