@@ -16,7 +16,7 @@ PARAMETER_OPTIONS := $(foreach p,$(PARAMETERS),-p '$(p)')
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help book test serve pairs install lint format types unit check-notebooks check-site \
+.PHONY: help book test serve pairs install lint format types unit package check-notebooks check-site \
 	check-links check-colab actionlint clean distclean
 
 help: ## Show this list
@@ -49,6 +49,9 @@ types: $(STAMP) ## Types: mypy
 unit: $(STAMP) ## The tests that need no website
 	$(PY) -m pytest -q --ignore=tests/site
 
+package: $(STAMP) ## The tests of the package alone
+	$(PY) -m pytest -q --ignore=tests/site --ignore=tests/notebooks
+
 check-notebooks: $(STAMP) ## Run the committed notebooks again and compare (nbval)
 	$(PY) -m tools.book nbval --workers $(WORKERS) $(NB)
 
@@ -63,14 +66,14 @@ check-colab: ## Run the notebooks against Colab's current packages (needs the ne
 
 # actionlint is a program of its own: https://github.com/rhysd/actionlint
 actionlint: ## The workflows, where actionlint is installed
-	@if command -v actionlint >/dev/null; then actionlint; \
+	@PATH="$$PWD/$(VENV)/bin:$$PATH"; if command -v actionlint >/dev/null; then actionlint; \
 	else echo "actionlint is not installed: the workflows are checked by pytest alone"; fi
 
 clean: ## Remove what the build made
 	rm -rf _build .mypy_cache .ruff_cache .pytest_cache
 
 distclean: clean ## Remove the virtual environment too
-	rm -rf $(VENV) *.egg-info
+	rm -rf $(VENV) .venv-colab *.egg-info
 
 # The stamp is older than what it was installed from: install again.
 $(STAMP): pyproject.toml constraints.txt tools/find_python.sh

@@ -1,233 +1,32 @@
-"""The parts of the pages that are computed: verdicts, the discrepancy register, the paper map.
+"""The parts of the pages that are computed: verdicts, discrepancy register, map of the paper.
 
-A page of ``book/`` marks a part with ``<!-- begin generated: NAME -->`` … ``<!-- end generated: NAME -->``. It is
-filled in the staged copy when the website is built, so a new record changes the page and nothing is typed.
-``python -m tools.pages NAME`` prints a part.
+A page of ``book/`` marks a part with ``<!-- begin generated: NAME -->`` and
+``<!-- end generated: NAME -->``. It is filled in the staged copy when the website is built, so a
+new record changes the page and nothing is typed. ``python -m tools.pages NAME`` prints a part.
 """
 
 from __future__ import annotations
 
-import ast
-import math
+import html
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import yaml
+from matplotlib.figure import Figure
 
-from sab.experiments import claims, records
+from sab.experiments import claims, report
 from sab.experiments.report import number
-from sab.experiments.statistics import estimate
-from sab.models.sab import SABConfig
-from tools.paths import BOOK, ROOT
+from sab.experiments.tables import find
+from sab.figures import backward_panels
+from sab.figures.style import save
+from tools.paper_map import PageError, paper_map
+from tools.register import discrepancies, presets
 
 REGION = re.compile(
     r"<!-- begin generated: (?P<name>[a-z_]+) -->.*?<!-- end generated: (?P=name) -->", re.DOTALL
 )
-KINDS = {
-    "section": "Sections",
-    "equation": "Equations and lines of Algorithm 1",
-    "figure": "Figures",
-    "table": "Tables",
-}
-PRESETS: dict[str, SABConfig] = {
-    "default": SABConfig(),
-    "literal": SABConfig.literal(),
-    "released": SABConfig.released(),
-}
-NOT_YET = "not measured yet"
-
-
-class PageError(ValueError):
-    """A page or one of its data files is wrong; the message says where."""
-
-
-@cache
-def read(name: str) -> list[dict[str, Any]]:
-    """The entries of ``book/NAME.yaml``.
-
-    Raises:
-        PageError: it is not a list of entries.
-    """
-    entries = yaml.safe_load((BOOK / f"{name}.yaml").read_text(encoding="utf-8"))
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise PageError(f"book/{name}.yaml: must be a list of entries")
-    return entries
-
-
-@cache
-def repository() -> str:
-    """Where the repository's files are shown: the address of its main branch."""
-    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]
-    return f"{config['url']}/blob/{config['branch']}"
-
-
-def find_symbol(reference: str) -> int:
-    """Line of ``path:name`` or ``path:Class.method`` (a test: ``path::name`` works as well).
-
-    Raises:
-        PageError: there is no such file or name.
-    """
-    path, _, name = reference.replace("::", ":").partition(":")
-    file = ROOT / path
-    if not file.is_file():
-        raise PageError(f"{reference}: there is no file {path}")
-    body: list[ast.stmt] = ast.parse(file.read_text(encoding="utf-8")).body
-    line = 1
-    for part in filter(None, name.split(".")):
-        node = next((node for node in body if part in _names(node)), None)
-        if node is None:
-            raise PageError(f"{reference}: {path} has no {part}")
-        line, body = node.lineno, getattr(node, "body", [])
-    return line
-
-
-def _names(node: ast.stmt) -> list[str]:
-    """The names a statement defines."""
-    if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-        return [node.name]
-    if isinstance(node, ast.Assign):
-        return [target.id for target in node.targets if isinstance(target, ast.Name)]
-    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-        return [node.target.id]
-    return []
-
-
-def source_link(reference: str) -> str:
-    """A Markdown link to the line that defines ``reference``."""
-    line = find_symbol(reference)
-    path, _, name = reference.replace("::", ":").partition(":")
-    shown = name or Path(path).name
-    return f"[`{shown}`]({repository()}/{path}#L{line})"
-
-
-def chapter_link(name: str) -> str:
-    """A link from a page of ``book/`` to the chapter ``NN_name``.
-
-    Raises:
-        PageError: there is no such chapter.
-    """
-    if not (ROOT / "notebooks" / f"{name}.py").is_file():
-        raise PageError(f"there is no chapter notebooks/{name}.py")
-    return f"[{int(name[:2])}](../notebooks/{name}.ipynb)"
-
-
-# --- the map of the paper ---
-
-
-def paper_map() -> str:
-    """One table a kind: what the paper has, and where the book has it."""
-    parts = []
-    for kind, title in KINDS.items():
-        lines = [f"### {title}", "", "| in the paper | chapter | source | test |", "| --- | --- | --- | --- |"]
-        for entry in read("paper_map"):
-            if entry["kind"] == kind:
-                lines.append(f"| {' | '.join(_map_cells(entry))} |")
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts)
-
-
-def _map_cells(entry: Mapping[str, Any]) -> list[str]:
-    """The cells of one line of the map."""
-    chapters = ", ".join(chapter_link(name) for name in entry.get("chapters", ()))
-    sources = " ".join(source_link(name) for name in entry.get("sources", ()))
-    tests = " ".join(source_link(name) for name in entry.get("tests", ()))
-    page = f" (p. {entry['page']})" if "page" in entry else ""
-    return [f"{entry['paper']}{page}", chapters or entry.get("open", "–"), sources or "–", tests or "–"]
-
-
-# --- the discrepancy register ---
-
-
-def discrepancies() -> str:
-    """A summary table, then an entry each."""
-    lines = ["| | about | here | effect |", "| --- | --- | --- | --- |"]
-    for entry in read("discrepancies"):
-        effect = effect_of(entry)
-        short = effect if entry.get("measure") or entry.get("bound") else "see below"
-        lines.append(f"| {entry['id']} | {entry['topic']} | {switch_of(entry)} | {short} |")
-    for entry in read("discrepancies"):
-        lines += ["", f"### {entry['id']}: {entry['topic']}", ""]
-        points = {
-            "Paper": entry["paper"],
-            "Released code": entry["released"],
-            "Here": switch_of(entry),
-            "Effect": effect_of(entry),
-        }
-        lines += [f"- **{name}:** {text}." for name, text in points.items() if text != "–"]
-    return "\n".join(lines)
-
-
-def switch_of(entry: Mapping[str, Any]) -> str:
-    """How the package lets a reader choose."""
-    if "switch" in entry:
-        switch = entry["switch"]
-        values = {switch[name] for name in PRESETS}
-        return f"`{switch['option']}`: " + " or ".join(
-            f"`{value}`" for value in sorted(values, key=lambda v: v != switch["default"])
-        )
-    return str(entry.get("ours", "–"))
-
-
-def effect_of(entry: Mapping[str, Any]) -> str:
-    """The measured effect, a computed bound, or the argument; else that it is not measured yet."""
-    parts = []
-    if "bound" in entry:
-        least = (1 - entry["bound"]["accuracy_percent"] / 100) * math.log(2)
-        parts.append(
-            f"impossible together: a wrong answer costs at least ln 2, so the cross-entropy is at "
-            f"least {least:.3f}"
-        )
-    if "measure" in entry:
-        parts.append(measured(entry["measure"]))
-    if "note" in entry:
-        parts.append(entry["note"])
-    return "; ".join(parts) or NOT_YET
-
-
-def measured(measure: Mapping[str, str], results: Path | None = None) -> str:
-    """The mean of a row beside that of the row it is compared with, from the records alone.
-
-    Args:
-        measure: ``experiment``, ``row``, ``against`` (a row) and ``metric``.
-        results: where records are.
-
-    Returns:
-        A sentence, or that there are no records yet. The largest profile that has both rows is used; ``smoke`` never
-        counts.
-    """
-    found = records.load(measure["experiment"], results=results)
-    for profile in claims.COUNTING:
-        sides = []
-        for row in (measure["row"], measure["against"]):
-            mine = [r for r in found if (r.row, r.profile) == (row, profile)]
-            values = [r.metrics.get(measure["metric"]) for r in mine]
-            sides.append([100 * value for value in values if value is not None])
-        if all(sides):
-            texts = []
-            for side in sides:
-                mean = estimate(side)
-                spread = "" if mean.halfwidth is None else f" ± {number(mean.halfwidth, '%')}"
-                texts.append(f"{number(mean.mean, '%')}{spread} % ({mean.n} seeds)")
-            return f"{measure['metric']} {texts[0]} with it alone, {texts[1]} without"
-    return NOT_YET
-
-
-def presets() -> str:
-    """The options in which the presets differ."""
-    names = list(PRESETS)
-    lines = [f"| option | {' | '.join(names)} |", f"| --- |{' --- |' * len(names)}"]
-    for option in SABConfig.__dataclass_fields__:
-        values = [getattr(config, option) for config in PRESETS.values()]
-        if len(set(values)) > 1:
-            lines.append(f"| `{option}` | {' | '.join(f'`{value}`' for value in values)} |")
-    return "\n".join(lines)
-
-
-# --- the verdict ---
 
 
 def verdict() -> str:
@@ -255,9 +54,45 @@ def _settled(one: claims.Verdict) -> str:
     """One judged claim as a line."""
     unit = one.claim.unit
     spread = "" if one.halfwidth is None else f" ± {number(one.halfwidth, unit)}"
-    ours = f"{number(one.mean, unit)}{spread} {unit} (n = {'/'.join(map(str, one.n))}, {one.profile})"
+    ours = (
+        f"{number(one.mean, unit)}{spread} {unit} (n = {'/'.join(map(str, one.n))}, {one.profile})"
+    )
     paper = "–" if one.claim.value is None else f"{number(one.claim.value, unit)} {unit}"
     return f"| {one.claim.says} | {paper} | {ours} | {one.verdict} |"
+
+
+def own() -> str:
+    """The rows we add to the paper's: copy with a short delay."""
+    lines = [line for line in report.table(find("copy")) if line.ours is not None]
+    if not lines:
+        return "*No records yet:* `sab run copy --profile cpu` makes them."
+    rows = [f"| {line.title} | {report.ours_text(line)} |" for line in lines]
+    head = f"| copy, ten symbols | {lines[0].metric}, {lines[0].unit} |"
+    return "\n".join([head, "| --- | ---: |", *rows])
+
+
+PICTURE = "sab-in-one-picture.png"
+
+
+def picture() -> str:
+    """The first screen's figure; `fill_folder` draws it."""
+    alt = html.escape(str(_picture().sab_alt), quote=True)  # type: ignore[attr-defined]
+    return (
+        f'<figure class="sab-figure"><img src="../_static/{PICTURE}" alt="{alt}">'
+        "<figcaption>The way of credit from a loss at step 16, with truncation after four steps. "
+        "A diagram; the paths follow from the settings.</figcaption></figure>"
+    )
+
+
+@cache
+def _picture() -> Figure:
+    """Truncated backpropagation, and SAB reading one memory."""
+    settings = {"k_att": 2, "k_trunc": 4}
+    panels = {
+        "Truncated: credit stops": {**settings, "reads": {}},
+        "SAB: step 16 was reminded of step 4": {**settings, "reads": {16: [4]}},
+    }
+    return backward_panels(panels, steps=16)
 
 
 PARTS: dict[str, Callable[[], str]] = {
@@ -265,6 +100,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "discrepancies": discrepancies,
     "presets": presets,
     "verdict": verdict,
+    "own": own,
+    "picture": picture,
 }
 
 
@@ -300,6 +137,8 @@ def fill_folder(folder: Path) -> None:
             raise PageError(f"{path.name}: {error}") from None
         if filled != text:
             path.write_text(filled, encoding="utf-8")
+        if PICTURE in filled:
+            save(_picture(), folder / "_static" / PICTURE)
 
 
 if __name__ == "__main__":
