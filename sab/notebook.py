@@ -20,6 +20,8 @@ import torch
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from sab.experiments.records import Record
+
 ROOT = Path(__file__).resolve().parents[1]
 """The clone's root: where ``results/`` and ``book/`` are."""
 
@@ -67,6 +69,44 @@ def parameters(profile: str, seed: int = 0) -> None:
 
     one_of("profile", profile, PROFILES)
     positive_int("seed", seed, minimum=0)
+
+
+def read_or_run(
+    experiment: str, profile: str = "records", row: str | None = None, seed: int | None = None
+) -> list[Record]:
+    """Return an experiment's records: the committed ones, or those of runs made now.
+
+    New records go to ``runs/notebook/``, never to ``results/``; a second call finds them there.
+
+    Args:
+        experiment: its name, as ``sab list`` prints it.
+        profile: one of `PROFILES`; ``records`` reads ``results/`` and runs nothing.
+        row: only this row.
+        seed: only this seed.
+
+    Raises:
+        ValueError: an unknown name; no record where one was to be read; or a run failed.
+    """
+    from sab.checks import one_of
+    from sab.experiments import records, run
+
+    one_of("profile", profile, PROFILES)
+    if profile == "records":
+        found = records.load(experiment, row)
+    else:
+        rows = None if row is None else [row]
+        runs = run.plan(experiment, profile, rows, None if seed is None else [seed])
+        folder = str(run.runs_dir() / "notebook")
+        options = run.Options.of(folder, None, progress="none")
+        errors = run.run_all(run.missing(runs, options.results), options)
+        if errors:
+            raise ValueError("; ".join(errors))
+        found = records.load(experiment, row, profile, options.results)
+    found = [record for record in found if seed in (None, record.seed)]
+    if not found:
+        wanted = f"experiment={experiment!r}, row={row!r}, seed={seed!r}"
+        raise ValueError(f"{wanted}: no record; make it with: sab run {experiment}")
+    return found
 
 
 def glue(name: str, value: int | float | str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from ast import literal_eval
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,26 @@ def test_a_ragged_table_is_refused(shown: list[Any]) -> None:
 def test_parameters_are_checked(profile: str, seed: int, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         notebook.parameters(profile, seed)
+
+
+def test_committed_records_are_read_and_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sab.experiments.run.run_all", lambda *_: pytest.fail("nothing may run"))
+    found = notebook.read_or_run("copy")
+    assert found and {record.experiment for record in found} == {"copy"}
+    with pytest.raises(ValueError, match="no record; make it with: sab run copy"):
+        notebook.read_or_run("copy", row="none")
+
+
+def test_a_profile_runs_once_and_leaves_results_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAB_RUNS", str(tmp_path))
+    row = notebook.read_or_run("copy")[0].row
+    found = notebook.read_or_run("copy", "smoke", row, seed=0)
+    assert [(r.row, r.profile, r.seed) for r in found] == [(row, "smoke", 0)]
+    assert found[0].path is not None and found[0].path.is_relative_to(tmp_path / "notebook")
+    again = notebook.read_or_run("copy", "smoke", row, seed=0)
+    assert [record.created for record in again] == [record.created for record in found]
 
 
 def test_setup_seeds_both_generators() -> None:

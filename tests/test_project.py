@@ -115,10 +115,12 @@ def test_every_package_folder_is_a_package() -> None:
     assert not [folder for folder in folders if not (folder / "__init__.py").exists()]
 
 
-def test_what_cpp_there_is_is_packaged() -> None:
+def test_the_sources_in_c_are_packaged() -> None:
     data = TOML["tool"]["setuptools"]["package-data"]
-    found = [path.relative_to(ROOT / "sab") for path in (ROOT / "sab").rglob("*.cpp")]
-    assert {".".join(["sab", *path.parts[:-1]]) for path in found} <= set(data)
+    for suffix in (".cpp", ".h"):
+        for path in (ROOT / "sab").rglob(f"*{suffix}"):
+            package = ".".join(path.relative_to(ROOT).parts[:-1])
+            assert f"*{suffix}" in data[package], path
 
 
 def test_no_data_and_no_build_output_is_committed() -> None:

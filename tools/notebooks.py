@@ -122,7 +122,7 @@ def check_parameters(notebook: NotebookNode, name: str, values: Mapping[str, Val
 def dependencies() -> str:
     """Return the hash of what every notebook depends on beside its own cells."""
     digest = hashlib.sha256(f"{sys.version_info[:2]}".encode())
-    folders = [(ROOT / "sab", ("*.py", "*.cpp")), (ROOT / "results", ("*.json",))]
+    folders = [(ROOT / "sab", ("*.py", "*.cpp", "*.h")), (ROOT / "results", ("*.json",))]
     files = [path for folder, kinds in folders for kind in kinds for path in folder.rglob(kind)]
     files += [ROOT / "book" / "claims.yaml", ROOT / "constraints.txt", Path(__file__)]
     for path in sorted(files):
