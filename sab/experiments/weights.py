@@ -163,14 +163,7 @@ def save_checkpoint(folder: Path, run: RunConfig, state: Mapping[str, Any]) -> N
         OSError: the file cannot be written; the checkpoint before it is untouched.
     """
     whole = {"format": FORMAT, "config": run.resolved(), **state}
-
-    def write(file: Any) -> None:
-        try:
-            torch.save(whole, file)
-        except RuntimeError as error:  # torch hides the disk's own error behind its zip writer's
-            raise OSError(f"{folder / CHECKPOINT}: {error}") from error
-
-    write_atomic(folder / CHECKPOINT, write)
+    write_atomic(folder / CHECKPOINT, lambda file: torch.save(whole, file))
 
 
 def load_checkpoint(folder: Path, run: RunConfig, device: torch.device) -> dict[str, Any] | None:
@@ -187,9 +180,9 @@ def load_checkpoint(folder: Path, run: RunConfig, device: torch.device) -> dict[
         state = torch.load(path, map_location="cpu", weights_only=True)
         if state["format"] != FORMAT:
             raise ValueError(f"format {state['format']}")
-    except OSError as error:
+    except PermissionError as error:
         raise OSError(explain(error, path)) from error
-    except Exception as error:
+    except Exception as error:  # a cut file makes torch raise one of many kinds
         raise CheckpointError(
             f"{path}: damaged checkpoint ({type(error).__name__}); {cure}"
         ) from None

@@ -1,0 +1,308 @@
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sab.experiments import records, weights
+from sab.experiments import train as engine
+from sab.experiments.config import RunConfig
+from sab.experiments.records import Record
+from sab.experiments.train import GIVE_UP, Trainer, train
+
+Small = Callable[..., RunConfig]
+TIMES = ("seconds", "seconds_per_update")
+
+
+def fixed(record: Record) -> tuple[Any, ...]:
+    """All of a record that must not depend on the clock."""
+    metrics = {k: v for k, v in record.metrics.items() if k not in TIMES}
+    history = [{k: v for k, v in e.items() if k not in TIMES} for e in record.history]
+    return metrics, history, record.status, record.config
+
+
+@pytest.mark.parametrize("model", ["lstm", "sab"])
+def test_it_learns_the_easiest_copy(small: Small, tmp_path: Path, model: str) -> None:
+    run = small(
+        model=model,
+        model_config={"hidden_size": 32},
+        task_config={"T": 1, "length": 1, "symbols": 3},
+        train={"updates": 300, "lr": 1e-2, "clip": 1.0, "eval_every": 25, "solved_at": 0.99},
+    )
+    record = train(run, tmp_path, progress="none")
+    assert record.metrics["accuracy"] > 0.95
+    assert record.status == "solved"
+    assert record.metrics["updates"] < 300
+    assert [e["accuracy"] >= 0.99 for e in record.history[-3:]] == [True] * 3
+    assert record.metrics["solved_update"] == record.history[-1]["update"]
+
+
+def test_the_record_describes_the_run(small: Small, tmp_path: Path) -> None:
+    run = small(seed=3)
+    record = train(run, tmp_path, progress="none")
+    assert records.read(records.write(record, tmp_path / "results")) == record
+    assert record.config == run.resolved()
+    assert [e["update"] for e in record.history] == [0, 6, 12, 18, 24]
+    first, *others = record.history
+    assert first["loss"] is None and first["grad_norm"] is None
+    for entry in others:
+        assert 0 < entry["grad_norm"] <= entry["grad_norm_max"]
+        assert entry["loss"] > 0 and len(entry["positions"]) == 3
+    assert record.metrics["grad_norm_max"] == max(e["grad_norm_max"] for e in others)
+    assert record.metrics["test_sequences"] == 16
+    best = max(record.history, key=lambda e: e["accuracy"])
+    assert record.metrics["held_out_accuracy"] == best["accuracy"]
+    assert record.metrics["best_update"] == best["update"]
+    places = [record.metrics[f"accuracy_p{i}"] for i in (1, 2, 3)]
+    assert sum(places) / 3 == pytest.approx(record.metrics["accuracy"], abs=1e-4)
+
+
+def test_seeds_decide(small: Small, tmp_path: Path) -> None:
+    first, second, other = (
+        fixed(train(small(seed=seed), tmp_path / name, progress="none"))
+        for seed, name in ((1, "a"), (1, "b"), (2, "c"))
+    )
+    assert first == second
+    assert first[1] != other[1]
+
+
+def test_the_norm_is_taken_before_clipping(small: Small, tmp_path: Path) -> None:
+    loose = train(small(train={"clip": None}), tmp_path / "a", progress="none")
+    tight = train(small(train={"clip": 1e-3}), tmp_path / "b", progress="none")
+    first = [record.history[1]["grad_norm_max"] for record in (loose, tight)]
+    assert first[1] > 1e-3
+    assert first[0] == pytest.approx(first[1], rel=0.5)
+    assert loose.history[-1] != tight.history[-1]
+
+
+def test_the_schedule_reaches_the_optimiser(small: Small, tmp_path: Path) -> None:
+    settings = {"schedule": "step", "drop_at": (0.5,), "lr": 0.01}
+    record = train(small(train=settings), tmp_path, progress="none")
+    assert [e["lr"] for e in record.history[1:]] == pytest.approx([0.01, 0.01, 0.001, 0.001])
+
+
+def test_a_plateau_drops_and_patience_stops(small: Small, tmp_path: Path) -> None:
+    still = {"lr": 1e-12, "updates": 200, "eval_every": 2}
+    drops = {"schedule": "plateau", "plateau": 3}
+    record = train(small(train={**still, **drops, "updates": 20}), tmp_path / "a", progress="none")
+    assert record.history[-1]["lr"] == pytest.approx(1e-12 * 0.1**3)
+    record = train(small(train={**still, "patience": 5}), tmp_path / "b", progress="none")
+    assert record.metrics["updates"] == 10
+    assert record.status == "finished"
+
+
+class Stop(BaseException):
+    """Ends a run as abruptly as an exception can."""
+
+
+def stop_after(monkeypatch: pytest.MonkeyPatch, updates: int) -> None:
+    whole = Trainer.step
+
+    def step(self: Trainer) -> None:
+        if self.at.update == updates:
+            raise Stop
+        whole(self)
+
+    monkeypatch.setattr(Trainer, "step", step)
+
+
+@pytest.mark.parametrize("model", ["lstm", "sab"])
+@pytest.mark.parametrize("at", [0, 3, 7, 15, 23])
+def test_resuming_gives_the_same_numbers(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, model: str
+) -> None:
+    run = small(model=model, train={"schedule": "cosine", "snapshots": (0, 5, 20)})
+    undisturbed = train(run, tmp_path / "a", progress="none")
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        stop_after(patch, at)
+        train(run, tmp_path / "b", progress="none")
+    resumed = train(run, tmp_path / "b", progress="none")
+    assert fixed(resumed) == fixed(undisturbed)
+    for name in ("best.npz", "u000000.npz", "u000005.npz", "u000020.npz"):
+        (_, one), (_, two) = (weights.read_weights(tmp_path / k / name) for k in "ab")
+        assert one.keys() == two.keys()
+        assert all(torch.equal(one[key], two[key]) for key in one)
+
+
+def test_resume_can_be_declined(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        stop_after(patch, 15)
+        train(small(), tmp_path, progress="none")
+    steps = []
+    whole = Trainer.step
+    monkeypatch.setattr(Trainer, "step", lambda self: (steps.append(1), whole(self)))
+    train(small(), tmp_path, resume=False, progress="none")
+    assert len(steps) == 24
+
+
+KILLED = """
+import sys, torch
+from pathlib import Path
+from sab.experiments.config import RunConfig, TrainConfig
+from sab.experiments.train import train
+from sab.experiments import records
+torch.set_num_threads(1)
+config = TrainConfig(updates=60, batch_size=16, eval_every=10, eval_batches=2, test_batches=2,
+                     log_every=3, checkpoint_every=4, solved_at=None)
+run = RunConfig("e", "r", "copy", "sab", {"T": 4}, {"hidden_size": 16}, config)
+record = train(run, Path(sys.argv[1]) / "run", progress="lines")
+records.write(record, Path(sys.argv[1]))
+"""
+
+
+def test_a_killed_process_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([*command, tmp_path / "whole"], env=environment, check=True, timeout=120)
+    process = subprocess.Popen(
+        [*command, tmp_path / "killed"], env=environment, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if " 30/60 " in line:
+            break
+    process.send_signal(signal.SIGKILL)
+    assert process.wait(60) == -signal.SIGKILL
+    assert not (tmp_path / "killed" / "e").exists()
+    assert (tmp_path / "killed" / "run" / "checkpoint.pt").exists()
+    again = subprocess.run(
+        [*command, tmp_path / "killed"],
+        env=environment,
+        check=True,
+        timeout=120,
+        capture_output=True,
+        text=True,
+    )
+    assert " 20/60 " not in again.stderr and " 60/60 " in again.stderr
+    one, two = (records.read(tmp_path / k / "e" / "r-cpu-s0.json") for k in ("whole", "killed"))
+    assert fixed(one) == fixed(two)
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "text", "other"])
+def test_a_damaged_checkpoint_says_how_to_mend(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        stop_after(patch, 10)
+        train(small(), tmp_path, progress="none")
+    path = tmp_path / weights.CHECKPOINT
+    if damage == "other":
+        torch.save({"format": 0}, path)
+    else:
+        whole = path.read_bytes()
+        spoilt = {"cut": whole[: len(whole) // 2], "empty": b"", "text": b"not a checkpoint"}
+        path.write_bytes(spoilt[damage])
+    before = path.read_bytes()
+    with pytest.raises(weights.CheckpointError) as caught:
+        train(small(), tmp_path, progress="none")
+    assert str(path) in str(caught.value)
+    assert f"add --fresh or delete {path}" in str(caught.value)
+    assert path.read_bytes() == before
+
+
+def test_a_checkpoint_of_other_settings_is_refused(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        stop_after(patch, 10)
+        train(small(), tmp_path, progress="none")
+    with pytest.raises(weights.CheckpointError, match=r"train\.lr: 0\.003 → 0\.5"):
+        train(small(train={"lr": 0.5}), tmp_path, progress="none")
+
+
+def test_a_disk_that_fills_up_loses_nothing(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = train(small(), tmp_path / "a", progress="none")
+    sync = os.fsync
+    calls = []
+
+    def full(handle: int) -> None:
+        calls.append(handle)
+        if len(calls) > 3:  # the write test, then two checkpoints
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="checkpoint.pt: no space left on the disk"):
+            train(small(), tmp_path / "b", progress="none")
+    left = [p.name for p in (tmp_path / "b").iterdir()]
+    assert left == ["checkpoint.pt"]
+    assert fixed(train(small(), tmp_path / "b", progress="none")) == fixed(whole)
+
+
+def test_gradients_that_are_not_finite_are_skipped_then_given_up(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clip = torch.nn.utils.clip_grad_norm_
+    calls = []
+
+    def sometimes(parameters: Any, limit: float) -> torch.Tensor:
+        calls.append(1)
+        norm = clip(parameters, limit)
+        return norm if len(calls) % 4 else torch.tensor(torch.inf)
+
+    monkeypatch.setattr(engine.nn.utils, "clip_grad_norm_", sometimes)
+    record = train(small(), tmp_path / "a", progress="none")
+    assert record.metrics["skipped_updates"] == 6
+    assert record.status == "finished"
+    monkeypatch.setattr(
+        engine.nn.utils, "clip_grad_norm_", lambda p, limit: torch.tensor(torch.nan)
+    )
+    record = train(small(train={"updates": 500}), tmp_path / "b", progress="none")
+    assert record.status == "diverged"
+    assert record.metrics["updates"] == GIVE_UP
+
+
+def test_data_streams_do_not_meet(small: Small, tmp_path: Path) -> None:
+    run = small(task_config={"T": 2})
+    trainer = Trainer(run, tmp_path, torch.device("cpu"))
+    task, size = trainer.task, run.train.batch_size
+    training = [task.batch(size, trainer.data).y for _ in range(24)]
+    test = [b.y for b in engine.draw(task, 2, size, run.stream("test"))]
+    held_out = [b.y for b in trainer.held_out]
+    seen = {tuple(row.tolist()) for y in training for row in y}
+    for batch in (*test, *held_out):
+        assert not seen & {tuple(row.tolist()) for row in batch}
+        seen |= {tuple(row.tolist()) for row in batch}
+
+
+def test_building_a_model_leaves_the_global_stream_alone(small: Small) -> None:
+    torch.manual_seed(7)
+    want = torch.rand(3)
+    torch.manual_seed(7)
+    weights.build_model(small())
+    assert torch.equal(torch.rand(3), want)
+
+
+def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    assert engine.pick_device().type == "cpu"
+    with pytest.raises(ValueError, match="device='cuda': this machine has none"):
+        engine.pick_device("cuda")
+    with pytest.raises(ValueError, match="device='tpu'"):
+        engine.pick_device("tpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert engine.pick_device().type == "cuda"
+
+
+def test_progress_lines(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    started = time.perf_counter()
+    train(small(), tmp_path, progress="lines")
+    assert time.perf_counter() - started < 60
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[2] for line in lines] == ["6/24", "12/24", "18/24", "24/24"]
+    assert all("accuracy" in line and "grad_norm" in line for line in lines)
+    with pytest.raises(ValueError, match="progress='loud'"):
+        train(small(), tmp_path, progress="loud")
