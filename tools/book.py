@@ -20,6 +20,7 @@ from tools.notebooks import (
     sources,
     write_pairs,
 )
+from tools.paper_map import PageError
 from tools.paths import HTML, OUT, ROOT, STAGE
 from tools.stage import StageError, fingerprint, stage
 
@@ -36,6 +37,7 @@ def build(values: dict[str, Value], workers: int = 2) -> None:
     Raises:
         NotebookError: a notebook failed or was interrupted.
         StageError: a page is missing.
+        PageError: a generated part of a page can't be made.
         BuildError: Jupyter Book found something wrong.
     """
     start = time.perf_counter()
@@ -112,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             linkcheck(parse_values(options.parameter))
         else:
             build(parse_values(options.parameter), options.workers)
-    except (NotebookError, StageError, BuildError) as error:
+    except (NotebookError, StageError, PageError, BuildError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

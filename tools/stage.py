@@ -31,7 +31,10 @@ def stage(executed: Mapping[str, Path]) -> None:
 
     Raises:
         StageError: a page of ``_toc.yml`` or MathJax is missing.
+        PageError: a page has a generated part that can't be made.
     """
+    from tools.pages import fill_folder
+
     missing = [
         name
         for name in toc_files()
@@ -44,6 +47,7 @@ def stage(executed: Mapping[str, Path]) -> None:
     shutil.copytree(BOOK, STAGE / "book", ignore=shutil.ignore_patterns("__pycache__", "*.py"))
     for name in ("_config.yml", "_toc.yml"):
         shutil.copy(ROOT / name, STAGE / name)
+    fill_folder(STAGE / "book")
     copy_mathjax(STAGE / "book" / "_static" / "mathjax")
     figures = STAGE / "book" / "_static" / "figures"
     figures.mkdir(parents=True)
