@@ -187,7 +187,7 @@ def test_a_killed_process_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
     assert fixed(one) == fixed(two)
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "text", "other"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "text", "flip", "other"])
 def test_a_damaged_checkpoint_says_how_to_mend(
     small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
@@ -199,7 +199,9 @@ def test_a_damaged_checkpoint_says_how_to_mend(
         torch.save({"format": 0}, path)
     else:
         whole = path.read_bytes()
-        spoilt = {"cut": whole[: len(whole) // 2], "empty": b"", "text": b"not a checkpoint"}
+        half = len(whole) // 2
+        flipped = whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :]
+        spoilt = {"cut": whole[:half], "empty": b"", "text": b"not one", "flip": flipped}
         path.write_bytes(spoilt[damage])
     before = path.read_bytes()
     with pytest.raises(weights.CheckpointError) as caught:
@@ -234,7 +236,7 @@ def test_a_disk_that_fills_up_loses_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="checkpoint.pt: no space left on the disk"):
+        with pytest.raises(OSError, match=r"checkpoint\.pt: no space left on the disk"):
             train(small(), tmp_path / "b", progress="none")
     left = [p.name for p in (tmp_path / "b").iterdir()]
     assert left == ["checkpoint.pt"]
