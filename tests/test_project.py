@@ -153,3 +153,13 @@ def test_the_pages_name_only_targets_that_exist(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     for target in re.findall(r"(?m)(?:^|`|&& )make ([a-z][a-z-]+)", text):
         assert re.search(rf"(?m)^{target}:", makefile), f"{name} names make {target}"
+
+
+def test_the_readme_s_example_runs() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    code = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert len(code) == 1
+    values: dict[str, Any] = {}
+    exec(code[0], values)
+    assert tuple(values["logits"].shape) == (4, 120, 10)
+    assert tuple(values["recall"].matrix().shape) == (4, 120, 120)
