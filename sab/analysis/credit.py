@@ -155,8 +155,8 @@ def credit_graph(
                     continue  # written in an earlier call, hence detached
                 if u >= v:
                     raise ValueError(
-                        f"recall.steps has {u + offset[b] + 1} at step {v + offset[b] + 1}: must be "
-                        f"an earlier step; is start={offset[b]} the steps taken before this call?"
+                        f"recall.steps has {u + offset[b] + 1} at step {v + offset[b] + 1}: must "
+                        f"be earlier; is start={offset[b]} the number of steps taken before?"
                     )
                 if options.replay == "full":
                     reached[v] |= graph[b, u]
