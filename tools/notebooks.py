@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -176,6 +177,13 @@ def execute(source: Path, values: Mapping[str, Value], target: Path) -> Path:
     return target
 
 
+def _timed(source: Path, values: Mapping[str, Value], target: Path) -> float:
+    """Execute a notebook and return the seconds it took."""
+    start = time.perf_counter()
+    execute(source, values, target)
+    return time.perf_counter() - start
+
+
 def _check_run(notebook: NotebookNode, name: str, problem: BaseException | None) -> None:
     """Raise where the run did not reach its end; papermill is silent on a ``SystemExit``."""
     reached = 0
@@ -241,11 +249,10 @@ def run_all(chapters: list[Path], values: Mapping[str, Value], workers: int = 2)
     print(f"notebooks: {len(chapters)}, {len(missing)} to run", flush=True)
     if missing:
         with ProcessPoolExecutor(max_workers=workers) as pool:
-            jobs = {pool.submit(execute, p, values, targets[p.stem]): p for p in missing}
+            jobs = {pool.submit(_timed, p, values, targets[p.stem]): p for p in missing}
             try:
                 for job in as_completed(jobs):
-                    job.result()
-                    print(f"  ran {jobs[job].stem}", flush=True)
+                    print(f"  ran {jobs[job].stem} in {job.result():.0f} s", flush=True)
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
