@@ -146,14 +146,15 @@ assert arrived["sab"].median() > 100 * arrived["bptt"].median()
 # the computation that made the recalled state.
 
 # %%
-picture = {"k_att": 2, "k_trunc": 4, "reads": {}}
+lstm = {"k_att": 16, "k_trunc": 4, "truncation": "sliding", "reads": {}}  # stores nothing
 show(
     backward_panels(
         {
-            "Full BPTT: back through every step": {**picture, "k_trunc": None},
-            "TBPTT: a few steps, then nothing": picture,
-            "SAB: a few steps, and a few more around what was recalled": {
-                **picture,
+            "Full BPTT: back through every step": {**lstm, "k_trunc": None},
+            "TBPTT: a few steps, then nothing": lstm,
+            "SAB: a few steps, and a few more before what was recalled": {
+                **lstm,
+                "k_att": 2,
                 "reads": {16: [4]},
             },
         },
@@ -163,8 +164,8 @@ show(
         "SAB stops too, but one long arrow leads from step 16 to the memory written at step 4, "
         "and a few steps before it receive credit, the event among them.",
     ),
-    "The way of credit from a loss at step 16. In the third row, step 16 recalled the state that was "
-    "stored at step 4.",
+    "The way of credit from a loss at step 16, with truncation after four steps. In the third row, "
+    "step 16 recalled the state that was stored at step 4.",
     source="A diagram; the paths follow from the settings by the rule of sab.analysis.credit.",
 )
 

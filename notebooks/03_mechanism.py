@@ -78,9 +78,9 @@ notebook.setup(seed)
 
 # %%
 show(
-    forward_diagram(k_top=3, k_att=2, k_trunc=2, steps=8),
-    "One read. Grey: memories that were scored. Coloured: those that were kept, with their weights. "
-    "The settings are those of the paper's Figure 1; the drawing is ours.",
+    forward_diagram(k_top=3, k_att=2, k_trunc=2, steps=12),
+    "One read. Grey lines: every memory is scored. Brown lines: the few that are kept. The three "
+    "budgets are those of the paper's Figure 1; the drawing is ours.",
     source="A diagram; the weights are computed from example scores by the rule of chapter 6.",
 )
 
@@ -93,11 +93,11 @@ show(
 # into the computation that made the memory. The paper calls this a **mental update**.
 
 # %%
-TBPTT = {"k_att": 2, "k_trunc": 4, "reads": {}}
-SAB = {"k_att": 2, "k_trunc": 4, "reads": {14: [4]}}
+lstm = {"k_att": 14, "k_trunc": 4, "truncation": "sliding", "reads": {}}  # stores nothing
+sab = {**lstm, "k_att": 2, "reads": {14: [4]}}
 show(
     backward_panels(
-        {"Full BPTT": {**TBPTT, "k_trunc": None}, "TBPTT": TBPTT, "SAB": SAB},
+        {"Full BPTT": {**lstm, "k_trunc": None}, "TBPTT": lstm, "SAB": sab},
         steps=14,
         alt="Three rows of 14 steps with a loss at the last. Full BPTT: the gradient passes every "
         "step back to the first. TBPTT: it stops after a few steps. SAB: it stops as well, but a "

@@ -14,13 +14,13 @@ KEY = re.compile(r"^@\w+\{([^,\s]+),", re.MULTILINE)
 
 
 def mark(name: str) -> str:
-    return f"<!-- begin generated: {name} -->\nold\n<!-- end generated: {name} -->"
+    return f"<!-- begin generated: {name} -->\nSTALE\n<!-- end generated: {name} -->"
 
 
 def test_fill_replaces_the_part_and_nothing_else() -> None:
     filled = pages.fill(f"before\n\n{mark('presets')}\n\nafter")
     assert filled.startswith("before\n\n| option |") and filled.endswith("\n\nafter")
-    assert "old" not in filled and "generated" not in filled
+    assert "STALE" not in filled and "generated" not in filled
 
 
 def test_fill_refuses_an_unknown_part() -> None:

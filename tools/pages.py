@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -87,10 +88,10 @@ def picture() -> str:
 @cache
 def _picture() -> Figure:
     """Truncated backpropagation, and SAB reading one memory."""
-    settings = {"k_att": 2, "k_trunc": 4}
+    lstm: dict[str, Any] = {"k_att": 16, "k_trunc": 4, "truncation": "sliding", "reads": {}}
     panels = {
-        "Truncated: credit stops": {**settings, "reads": {}},
-        "SAB: step 16 was reminded of step 4": {**settings, "reads": {16: [4]}},
+        "Truncated: credit stops after a few steps": lstm,
+        "SAB: step 16 was reminded of step 4": {**lstm, "k_att": 2, "reads": {16: [4]}},
     }
     return backward_panels(panels, steps=16)
 
