@@ -17,6 +17,8 @@ from sab.experiments.run import Options, collect, execute, one_thread_children, 
 from sab.experiments.train import train
 from sab.experiments.weights import clear
 
+PATIENCE = "20s"  # to wait for a scheduler
+
 
 def remote(plain: dict[str, Any], device: str) -> tuple[Record, dict[str, bytes]]:
     """Carry out one run on a worker; return its record and its weights by file name.
@@ -72,7 +74,7 @@ def run_on_dask(
         with one_thread_children():
             cluster = LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None)
     try:
-        client = Client(cluster or scheduler, timeout="20s")
+        client = Client(cluster or scheduler, timeout=PATIENCE)
     except (OSError, ValueError) as error:
         raise ValueError(f"scheduler={scheduler!r}: no Dask scheduler answers ({error})") from None
     try:

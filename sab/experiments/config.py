@@ -11,8 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from sab.checks import finite_float, one_of, positive_int
 from sab.models import registry as models
+from sab.models.sab import SABConfig
+from sab.ops.sab_scan.dispatch import choose_form
 from sab.tasks import registry as tasks
 
 SCHEDULES = ("constant", "step", "cosine", "plateau")
@@ -241,6 +245,14 @@ def model_settings(run: RunConfig) -> Any:
                 f"{name}={settings[name]!r}: model {run.model!r} has no such field{hint}"
             )
     return config_class(**settings)
+
+
+def scan_form(run: RunConfig, device: torch.device) -> str | None:
+    """Which form of the scan computes a SAB model on ``device``; ``None`` for other models."""
+    config = model_settings(run)
+    if not isinstance(config, SABConfig):
+        return None
+    return choose_form(config.form, config.options(), device)
 
 
 def set_field(run: RunConfig, path: str, value: Any) -> RunConfig:

@@ -179,8 +179,11 @@ def load(
     return sorted(found, key=lambda record: (record.row, record.profile, record.seed))
 
 
-def machine(device: torch.device) -> dict[str, Any]:
-    """Describe the hardware and software of a run, without names of hosts or people."""
+def machine(device: torch.device, form: str | None = None) -> dict[str, Any]:
+    """Describe the hardware and software of a run, without names of hosts or people.
+
+    ``form``: which form of the scan was used, where one was.
+    """
     facts: dict[str, Any] = {
         "system": f"{platform.system()} {platform.machine()}",
         "cpu": _cpu_name(),
@@ -190,6 +193,8 @@ def machine(device: torch.device) -> dict[str, Any]:
         "torch": torch.__version__,
         "device": device.type,
     }
+    if form is not None:
+        facts["scan"] = form
     if device.type == "cuda":
         facts["gpu"] = torch.cuda.get_device_name(device)
     return facts

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from sab.checks import one_of
 from sab.experiments import records
-from sab.experiments.config import RunConfig, TrainConfig
+from sab.experiments.config import RunConfig, TrainConfig, scan_form
 from sab.experiments.files import check_writable
 from sab.experiments.progress import Progress
 from sab.experiments.records import Record
@@ -290,7 +290,7 @@ class Trainer:
             profile=run.profile,
             metrics=metrics,
             history=at.history,
-            machine=records.machine(self.device),
+            machine=records.machine(self.device, scan_form(run, self.device)),
             seconds=round(seconds, 2),
             peak_mb=max(at.peak_mb, records.peak_mb(self.device)),
             commit=records.commit(),

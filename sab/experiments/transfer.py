@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from sab.experiments import records
-from sab.experiments.config import RunConfig, TransferConfig
+from sab.experiments.config import RunConfig, TransferConfig, scan_form
 from sab.experiments.progress import Progress
 from sab.experiments.records import Record
 from sab.experiments.train import pick_device
@@ -134,7 +134,7 @@ def transfer(
         profile=run.profile,
         metrics=metrics,
         history=history,
-        machine=records.machine(place),
+        machine=records.machine(place, scan_form(source, place)),
         seconds=round(time.perf_counter() - started, 2),
         peak_mb=records.peak_mb(place),
         commit=records.commit(),
