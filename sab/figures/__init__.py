@@ -1,6 +1,22 @@
 """Every figure of the book: one function a figure, drawn from data or from the rules."""
 
 from sab.figures.backward import backward_diagram, backward_panels
+from sab.figures.distance import gradient_by_distance
 from sab.figures.forward import forward_diagram
+from sab.figures.learning import learning_curve
+from sab.figures.lengths import scaling, transfer_curve
+from sab.figures.matrices import attention_map, credit_matrix
+from sab.figures.reads import read_weights
 
-__all__ = ["backward_diagram", "backward_panels", "forward_diagram"]
+__all__ = [
+    "attention_map",
+    "backward_diagram",
+    "backward_panels",
+    "credit_matrix",
+    "forward_diagram",
+    "gradient_by_distance",
+    "learning_curve",
+    "read_weights",
+    "scaling",
+    "transfer_curve",
+]

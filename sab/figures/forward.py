@@ -70,8 +70,8 @@ def forward_diagram(
     last = float(steps)
     x_plus, x_h = last + 0.95, last + 1.95
 
-    for y, label in ((y_x, "input"), (y_h, "state"), (y_m, "memory"), (y_a, "score $a$"),
-                     (y_w, "weight $\\alpha$")):  # fmt: skip
+    for y, label in ((y_x, "input"), (y_h, "state"), ((y_h + y_m) / 2, "every one\nis scored"),
+                     (y_m, "memory"), (y_a, "score $a$"), (y_w, "weight $\\alpha$")):  # fmt: skip
         ax.text(-0.15, y, label, ha="right", va="center", color=COLOURS["muted"], fontsize=8.6)
 
     for t in range(1, steps + 1):
@@ -144,10 +144,6 @@ def forward_diagram(
             COLOURS["kept"],
         )  # fmt: skip
     kept_count = len(kept_slots)
-    ax.text(
-        last - 0.5, (y_h + y_m) / 2 - 0.1, "every memory\nis scored", ha="left", va="center",
-        fontsize=8.3, color=COLOURS["muted"], linespacing=1.1,
-    )  # fmt: skip
     ax.text(
         0.7, y_s + 0.55, f"$k_{{\\mathrm{{top}}}}={k_top}$: {held} scored, {kept_count} read",
         ha="left", va="center", fontsize=9, weight="bold", color=COLOURS["kept"],

@@ -21,6 +21,7 @@ from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from sab.checks import finite_float
 
@@ -61,6 +62,13 @@ _SYSTEMS = {
     "transformer": 3,
     "tbptt": 5,
 }
+
+_SHOWN = (
+    ("attentive_lstm", "LSTM + self-attention"),
+    ("lstm", "LSTM"),
+    ("sab", "SAB"),
+    ("transformer", "Transformer"),
+)
 
 P = ParamSpec("P")
 
@@ -137,7 +145,7 @@ def new_figure(
         columns: columns of axes.
         **options: passed on to ``Figure.subplots``.
     """
-    fig = Figure(figsize=(width, height), layout="constrained")
+    fig = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.07, h_pad=0.07))
     FigureCanvasAgg(fig)
     axes = fig.subplots(rows, columns, squeeze=False, **options)
     return fig, axes
@@ -155,6 +163,18 @@ def system_style(name: str, order: int = 0) -> dict[str, Any]:
     known = [known for known in _SYSTEMS if key == known or key.startswith(known)]
     index = _SYSTEMS[max(known, key=len)] if known else order % len(_CYCLE)
     return {"color": _CYCLE[index], "marker": _MARKERS[index], "linestyle": _DASHES[index]}
+
+
+def system_label(name: str) -> str:
+    """Return how a system is called in a legend; anything after its name is kept.
+
+    Args:
+        name: a label that may begin with a registered system's name.
+    """
+    for key, shown in _SHOWN:
+        if name.lower() == key or name.lower().startswith((key + " ", key + ",", key + " (")):
+            return shown + name[len(key) :]
+    return name
 
 
 def series_styles(names: list[str]) -> list[dict[str, Any]]:
@@ -215,10 +235,10 @@ def chance_line(ax: Axes, value: float, label: str | None = None) -> None:
         label if label is not None else f"chance {level:g} %",
         (0.995, level),
         xycoords=("axes fraction", "data"),
-        xytext=(0, 2),
+        xytext=(0, -2),
         textcoords="offset points",
         ha="right",
-        va="bottom",
+        va="top",
         fontsize=8,
         color=COLOURS["chance"],
     )
