@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -66,6 +67,23 @@ def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep ``folder`` for this process; the lock goes with it, however it ends.
+
+    Raises:
+        ValueError: another process has it.
+        OSError: the folder cannot be written.
+    """
+    check_writable(folder)
+    with open(folder / ".lock", "wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"{folder}: another process is at this run; let it end") from None
+        yield
 
 
 def check_writable(folder: Path, needed_mb: int = NEEDED_MB) -> None:

@@ -16,7 +16,7 @@ import torch
 
 from sab.experiments import records, tables
 from sab.experiments.config import RunConfig, did_you_mean, field_names, set_field
-from sab.experiments.files import check_writable, results_dir, runs_dir
+from sab.experiments.files import check_writable, locked, results_dir, runs_dir
 from sab.experiments.records import Record
 from sab.experiments.rows import expand
 from sab.experiments.train import pick_device, train
@@ -117,14 +117,15 @@ def execute(run: RunConfig, options: Options) -> Record:
     """
     folder = options.runs / run.experiment / run.name
     check_writable(options.results / run.experiment)
-    if options.fresh:
-        clear(folder)
-    if run.transfer is not None:
-        record = transfer(run, options.runs, options.results, options.device, options.progress)
-    else:
-        record = train(run, folder, device=options.device, progress=options.progress)
-    records.write(record, options.results)
-    (folder / CHECKPOINT).unlink(missing_ok=True)
+    with locked(folder):
+        if options.fresh:
+            clear(folder)
+        if run.transfer is not None:
+            record = transfer(run, options.runs, options.results, options.device, options.progress)
+        else:
+            record = train(run, folder, device=options.device, progress=options.progress)
+        records.write(record, options.results)
+        (folder / CHECKPOINT).unlink(missing_ok=True)
     return record
 
 
@@ -176,7 +177,7 @@ def run_all(
     Args:
         runs: what to run.
         options: folders, device, progress.
-        workers: processes; default one a core.
+        workers: processes; default one a core, or one in all on a GPU.
         executor: ``"local"`` or ``"dask"``.
         scheduler: address of a Dask scheduler; ``None`` starts a local cluster.
         done: called with each record.
@@ -189,7 +190,8 @@ def run_all(
         from sab.experiments.cluster import run_on_dask
 
         return run_on_dask(runs, options, workers, scheduler, done)
-    workers = min(workers or os.cpu_count() or 1, max(len(runs), 1))
+    default = (os.cpu_count() or 1) if pick_device(options.device).type == "cpu" else 1
+    workers = min(workers or default, max(len(runs), 1))
     errors: list[str] = []
     if workers == 1:
         single_thread()
@@ -202,19 +204,22 @@ def run_all(
     if options.progress in ("auto", "bar"):  # bars of several processes overwrite each other
         options = replace(options, progress="lines")
     context = multiprocessing.get_context("spawn")
+    others = set(multiprocessing.active_children())
     with (
         one_thread_children(),
         concurrent.futures.ProcessPoolExecutor(
             workers, mp_context=context, initializer=single_thread
         ) as pool,
     ):
-        # parents first: a test of saved models needs them
         futures = {pool.submit(execute, run, options): run for run in runs}
         try:
             for future in concurrent.futures.as_completed(futures):
                 collect(futures[future], future.result, done, errors)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt:  # their checkpoints are safe at any moment
             pool.shutdown(wait=False, cancel_futures=True)
+            for child in set(multiprocessing.active_children()) - others:
+                child.terminate()
+                child.join()
             raise
     return errors
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import shutil
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -218,5 +217,6 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
 
 
 def clear(folder: Path) -> None:
-    """Remove a run's folder: its checkpoint, weights and snapshots."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Remove what a run has left in its folder: checkpoint, weights and snapshots."""
+    for path in (*folder.glob("*.npz"), folder / CHECKPOINT):
+        path.unlink(missing_ok=True)

@@ -1,4 +1,8 @@
+import multiprocessing
 import os
+import signal
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +13,7 @@ from distributed import LocalCluster
 
 from sab.experiments import cluster, records, run, tables, weights
 from sab.experiments.config import RunConfig
+from sab.experiments.files import locked
 from sab.experiments.records import Record
 from sab.experiments.run import Options, run_all
 from sab.experiments.transfer import batch_for, stream, transfer
@@ -79,6 +84,42 @@ def test_a_run_that_fails_does_not_stop_the_others(
     assert errors[0].startswith("e r-cpu-s1: ") and str(blocked) in errors[0]
     found = sorted(path.name for path in blocked.parent.glob("*.json") if path.is_file())
     assert found == ["r-cpu-s0.json", "r-cpu-s2.json"]
+
+
+def test_two_processes_do_not_share_a_run(small: Small, folders: Folders) -> None:
+    one = small()
+    folder = folders[1] / "e" / one.name
+    with locked(folder):
+        (error,) = run_all([one], options(folders), workers=1)
+    assert f"{folder}: another process is at this run" in error
+    assert run_all([one], options(folders), workers=1) == []
+
+
+def test_fresh_forgets_the_checkpoint_and_the_weights(small: Small, folders: Folders) -> None:
+    one = small(train={"snapshots": (0, 5)})
+    assert run_all([one], options(folders), workers=1) == []
+    folder = folders[1] / "e" / one.name
+    (folder / weights.CHECKPOINT).write_bytes(b"nonsense")
+    other = small()
+    assert run_all([other], options(folders, fresh=True), workers=1) == []
+    assert [path.name for path in folder.glob("[!.]*")] == ["best.npz"]
+
+
+def test_an_interrupted_pool_ends_at_once(small: Small, folders: Folders) -> None:
+    endless = {"updates": 10**6, "eval_every": 50, "checkpoint_every": 50}
+    runs = [small(seed=seed, train=endless) for seed in range(2)]
+
+    def interrupt() -> None:
+        while not list(folders[1].rglob(weights.CHECKPOINT)):
+            time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    before = set(multiprocessing.active_children())
+    with pytest.raises(KeyboardInterrupt):
+        run_all(runs, options(folders), workers=2)
+    assert set(multiprocessing.active_children()) == before
+    assert not folders[0].exists() or not list(folders[0].rglob("*.json"))
 
 
 def test_dask_gives_the_same_records_and_weights(
