@@ -21,9 +21,10 @@ from sab.figures.style import (
     with_alt,
 )
 
-_LOG_METRICS = ("grad_norm", "loss", "ce")
+_LOG_METRICS = ("grad_norm", "grad_norm_max", "loss", "ce", "ce10")
 _LABELS = {
     "grad_norm": "gradient norm before clipping",
+    "grad_norm_max": "largest gradient norm before clipping",
     "loss": "training loss (nats)",
     "ce": "cross-entropy (nats)",
     "ce10": "cross-entropy of the answers (nats)",
@@ -35,6 +36,7 @@ _LABELS = {
 def _histories(name: str, records: Any) -> list[list[Mapping[str, Any]]]:
     """Histories of one curve, one a seed, from records, histories or a single history."""
     found = records if isinstance(records, list | tuple) else [records]
+    found = [vars(item) if hasattr(item, "history") else item for item in found]
     if found and all(isinstance(item, Mapping) and "history" in item for item in found):
         return [list(item["history"]) for item in found]
     if found and all(isinstance(item, Mapping) for item in found):
@@ -80,8 +82,8 @@ def learning_curve(
     ended early (solved) keeps its last value, and a dot marks its end.
 
     Args:
-        records: a list of records (one a seed, each with a ``history``), one bare history, or
-            label → either.
+        records: a list of records (``Record`` or dict, one a seed, each with a ``history``), one
+            bare history, or label → either.
         metric: key in the history. One that contains "accuracy" is a fraction, drawn in percent.
         chance: level of guessing in the metric's unit (a fraction for accuracy); must be given for
             an accuracy.
@@ -121,9 +123,13 @@ def learning_curve(
         seeds = len(curves)
         suffix = f" ({seeds} seeds, band: min–max)" if seeds > 1 else ""
         ax.plot(
-            grid, mean, color=look["color"], ls=look["linestyle"], label=f"{system_label(label)}{suffix}".strip(),
+            grid,
+            mean,
+            color=look["color"],
+            ls=look["linestyle"],
+            label=f"{system_label(label)}{suffix}".strip(),
             zorder=3,
-        )  # fmt: skip
+        )
         if seeds > 1:
             ax.fill_between(
                 grid,

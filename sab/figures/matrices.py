@@ -79,11 +79,16 @@ def credit_matrix(
         if not graph and (not np.isfinite(array).all() or array.min() < 0):
             raise ValueError(f"matrix {title!r}: must hold finite numbers of at least 0")
     columns = min(len(panels), _MOST_COLUMNS)
+    share: Any = "row" if len({array.shape for array in panels.values()}) == 1 else False
     rows = -(-len(panels) // columns)
     width = 5.4 if columns == 1 else PAGE_WIDTH
     side = (width - 1.0) / columns
     fig, axes = new_figure(
-        width, (side + 0.55) * rows + 0.45, rows=rows, columns=columns, sharey=rows == 1
+        width,
+        (side + 0.55) * rows + (0.75 if any(panels) else 0.45),
+        rows=rows,
+        columns=columns,
+        sharey=share,
     )
     positive = np.concatenate([array[array > 0].ravel() for array in panels.values()])
     if not positive.size:
@@ -109,7 +114,8 @@ def credit_matrix(
         if memory_steps is not None:
             ax.scatter(
                 list(memory_steps), [0.5] * len(memory_steps), marker="v", s=20,
-                color=COLOURS["memory"], edgecolors=COLOURS["kept"], linewidths=0.5, clip_on=False, zorder=5,
+                color=COLOURS["memory"], edgecolors=COLOURS["kept"], linewidths=0.5, clip_on=False,
+                zorder=5,
             )  # fmt: skip
         if output_steps is not None:
             first, last = output_steps
@@ -124,7 +130,8 @@ def credit_matrix(
     for ax in list(axes.flat)[len(panels) :]:
         ax.set_visible(False)
     for row in axes:
-        row[0].set_ylabel("loss at output step")
+        for ax in row[:1] if share else row:
+            ax.set_ylabel("loss at output step")
     if image is not None:
         bar = fig.colorbar(image, ax=axes.ravel().tolist(), shrink=0.8, pad=0.02)
         bar.set_label("gradient norm")

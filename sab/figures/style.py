@@ -50,9 +50,10 @@ COLOURS: dict[str, str] = {
     "chance": "#6a6e73",
     "paper": "#8b8f94",
 }
-"""Colours by role. Hues come from the Okabe-Ito set; no meaning rests on hue alone."""
+"""Colours by role. Hues come from the Okabe-Ito set, darkened until a line on the panel has a
+contrast of 3 and a text one of 4.5; no meaning rests on hue alone."""
 
-_CYCLE = ["#b34a00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#26282b"]
+_CYCLE = ["#b34a00", "#0072b2", "#007f5a", "#b0558a", "#a67500", "#3a93c9", "#26282b"]
 _MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 _DASHES: list[Any] = ["-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (5, 1.4, 1.2, 1.4)), "-", "-", "-"]
 _SYSTEMS = {
