@@ -7,8 +7,10 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -194,12 +196,13 @@ def run_all(
     workers = min(workers or default, max(len(runs), 1))
     errors: list[str] = []
     if workers == 1:
+        threads = torch.get_num_threads()
         single_thread()
-        for run in runs:
-            try:
-                done(execute(run, options))
-            except (ValueError, OSError) as error:
-                errors.append(f"{run.experiment} {run.name}: {error}")
+        try:
+            for run in runs:
+                collect(run, partial(execute, run, options), done, errors)
+        finally:
+            torch.set_num_threads(threads)
         return errors
     if options.progress in ("auto", "bar"):  # bars of several processes overwrite each other
         options = replace(options, progress="lines")
@@ -208,8 +211,8 @@ def run_all(
     with (
         one_thread_children(),
         concurrent.futures.ProcessPoolExecutor(
-            workers, mp_context=context, initializer=single_thread
-        ) as pool,
+            workers, mp_context=context, initializer=single_thread, max_tasks_per_child=1
+        ) as pool,  # a process a run, so that its peak of memory is its own
     ):
         futures = {pool.submit(execute, run, options): run for run in runs}
         try:
@@ -232,7 +235,9 @@ def collect(
         done(result())
     except (ValueError, OSError) as error:
         errors.append(f"{run.experiment} {run.name}: {error}")
-    except concurrent.futures.process.BrokenProcessPool:
+    except torch.OutOfMemoryError:
+        errors.append(f"{run.experiment} {run.name}: too large for the device; lower batch_size")
+    except BrokenProcessPool:
         errors.append(
             f"{run.experiment} {run.name}: its process was killed (memory?); give the same command "
             "again: it goes on from the last checkpoint"
@@ -241,7 +246,8 @@ def collect(
 
 def report(record: Record) -> None:
     """Say on stderr that a run has ended."""
-    shown = ("accuracy", "mse", "ce10")
-    parts = [f"{k} {record.metrics[k]:.4g}" for k in shown if k in record.metrics]
+    shown = [name for name in record.metrics if name in ("accuracy", "mse", "ce10")]
+    shown = shown or [name for name in record.metrics if name.startswith("accuracy_T")]
+    parts = [f"{name} {record.metrics[name]:.4g}" for name in shown]
     text = f"{record.experiment} {record.name}: {record.status}, {', '.join(parts)}"
     print(f"{text}, {record.seconds / 60:.1f} min", file=sys.stderr, flush=True)

@@ -4,6 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,36 @@ def test_children_use_one_thread_and_the_parent_keeps_its_own(
         assert os.environ["OMP_NUM_THREADS"] == os.environ["MKL_NUM_THREADS"] == "1"
     assert os.environ["OMP_NUM_THREADS"] == "7"
     assert "MKL_NUM_THREADS" not in os.environ
+
+
+def test_a_run_here_uses_one_thread_and_gives_the_others_back(
+    small: Small, folders: Folders
+) -> None:
+    torch.set_num_threads(2)
+    assert run_all([small()], options(folders), workers=1) == []
+    assert torch.get_num_threads() == 2
+    (record,) = records.load("e", results=folders[0])
+    assert record.machine["threads"] == 1
+
+
+def test_troubles_that_are_not_the_program_s_are_lines(small: Small) -> None:
+    errors: list[str] = []
+
+    def fails(error: Exception) -> Callable[[], Record]:
+        def result() -> Record:
+            raise error
+
+        return result
+
+    for error in (OSError("full"), torch.OutOfMemoryError("x"), BrokenProcessPool("x")):
+        run.collect(small(), fails(error), lambda record: None, errors)
+    assert [line.partition("r-cpu-s0: ")[2].partition(";")[0] for line in errors] == [
+        "full",
+        "too large for the device",
+        "its process was killed (memory?)",
+    ]
+    with pytest.raises(ZeroDivisionError):
+        run.collect(small(), fails(ZeroDivisionError()), lambda record: None, errors)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
