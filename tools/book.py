@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import subprocess
 import sys
@@ -68,8 +69,9 @@ def _jupyter_book(*options: str) -> None:
     command += ["--path-output", OUT, "--quiet", *options]
     done = subprocess.run([str(part) for part in command], cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
-        lines = (done.stdout + done.stderr).splitlines()
-        shown = [line for line in lines if "WARNING" in line or "ERROR" in line] or lines[-40:]
+        lines = re.sub(r"\x1b\[[\d;]*m", "", done.stdout + done.stderr).splitlines()
+        marks = ("WARNING", "ERROR", "broken ")
+        shown = [line for line in lines if any(mark in line for mark in marks)] or lines[-40:]
         raise BuildError("Jupyter Book stopped:\n" + "\n".join(shown))
 
 
