@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from sab.analysis.credit import CreditPaths, credit_paths, first_step
-from sab.figures.shapes import BOX, arc, arrow, box, bracket, check_steps, cross
+from sab.figures.shapes import BOX, arc, arrow, box, bracket, check_steps, cross, step_label
 from sab.figures.style import COLOURS, PAGE_WIDTH, new_figure, styled, with_alt
 from sab.ops.sab_scan import ScanOptions
 
@@ -59,10 +59,16 @@ def _draw_backward(ax: Axes, paths: CreditPaths, options: ScanOptions, steps: in
     for t in range(1, steps + 1):
         hit = t in paths.cells
         box(
-            ax, t, y, f"$h_{{{t}}}$", COLOURS["gradient_fill"] if hit else COLOURS["cell"],
-            blue if hit else COLOURS["edge"], fontsize=small, lw=1.6 if hit else 0.9,
+            ax,
+            t,
+            y,
+            step_label("h", t, steps),
+            COLOURS["gradient_fill"] if hit else COLOURS["cell"],
+            blue if hit else COLOURS["edge"],
+            fontsize=small,
+            lw=1.6 if hit else 0.9,
             color=COLOURS["text"] if hit else COLOURS["muted"],
-        )  # fmt: skip
+        )
         if t % options.k_att == 0 and t < steps:
             ax.plot(
                 [t], [top + 0.06], marker="s", ms=6, color=COLOURS["memory"],
@@ -101,22 +107,25 @@ def _draw_backward(ax: Axes, paths: CreditPaths, options: ScanOptions, steps: in
     ax.set_ylim(-0.95, 2.05)
 
 
-def _key(ax: Axes, options: Sequence[ScanOptions]) -> None:
-    """One line that names the marks, above the first panel."""
+def _key(fig: Figure, drawn: Sequence[tuple[str, CreditPaths, ScanOptions]]) -> None:
+    """One line under the panels that names the marks in use."""
+    options = [option for _, _, option in drawn]
 
     def line(**look: Any) -> Line2D:
         return Line2D([], [], **look)
 
     handles = [
         (line(color=COLOURS["gradient"], lw=2.0), "gradient"),
-        (line(color=COLOURS["cut"], marker="X", ms=8, ls="", mec=COLOURS["panel"]), "cut"),
         (line(color=COLOURS["memory"], marker="s", ms=6, ls="", mec=COLOURS["kept"]), "written"),
     ]
+    if any(paths.cuts or paths.closed for _, paths, _ in drawn):
+        mark = line(color=COLOURS["cut"], marker="X", ms=8, ls="", mec=COLOURS["panel"])
+        handles.insert(1, (mark, "cut"))
     if any(option.k_trunc is not None and option.truncation == "block" for option in options):
         handles.append((line(color=COLOURS["edge"], lw=1.2, ls=(0, (2, 2))), "block border"))
     if any(option.replay == "none" for option in options):
         handles.append((line(color=COLOURS["scored"], lw=1.2, ls=(0, (4, 2))), "read, no gradient"))
-    ax.figure.legend(
+    fig.legend(
         [handle for handle, _ in handles], [label for _, label in handles],
         loc="outside lower center", ncols=len(handles), handlelength=1.6, columnspacing=1.6,
     )  # fmt: skip
@@ -206,7 +215,7 @@ def backward_panels(
     for ax, (title, paths, options) in zip(axes[:, 0], drawn, strict=True):
         _draw_backward(ax, paths, options, steps)
         ax.set_title(title, loc="left", pad=2)
-    _key(axes[0, 0], [options for _, _, options in drawn])
+    _key(fig, drawn)
     told = ". ".join(
         f"Panel {title!r}, {_describe(paths, options, steps)}" if rows > 1
         else f"Setting {_describe(paths, options, steps)}"

@@ -8,7 +8,7 @@ import torch
 from matplotlib.figure import Figure
 
 from sab.analysis.credit import first_step
-from sab.figures.shapes import BOX, arrow, box, bracket, check_steps
+from sab.figures.shapes import BOX, FULL_LABELS, arrow, box, bracket, check_steps, step_label
 from sab.figures.style import COLOURS, PAGE_WIDTH, new_figure, styled, with_alt
 from sab.ops.sab_scan import ScanOptions
 from sab.ops.sparse_weights import sparse_weights
@@ -70,16 +70,22 @@ def forward_diagram(
     last = float(steps)
     x_plus, x_h = last + 0.95, last + 1.95
 
-    for y, label in ((y_x, "input"), (y_h, "state"), ((y_h + y_m) / 2, "every one\nis scored"),
-                     (y_m, "memory"), (y_a, "score $a$"), (y_w, "weight $\\alpha$")):  # fmt: skip
+    for y, label in (
+        (y_x, "input $x$"),
+        (y_h, "state $h$"),
+        ((y_h + y_m) / 2, "every one\nis scored"),
+        (y_m, "memory $m$"),
+        (y_a, "score $a$"),
+        (y_w, "weight $\\alpha$"),
+    ):
         ax.text(-0.15, y, label, ha="right", va="center", color=COLOURS["muted"], fontsize=8.6)
 
     for t in range(1, steps + 1):
         now = t == steps
-        name = rf"$\hat h_{{{t}}}$" if now else f"$h_{{{t}}}$"
+        name = step_label(r"\hat h" if now else "h", t, steps)
         edge = COLOURS["summary"] if now else COLOURS["edge"]
         box(ax, t, y_h, name, COLOURS["cell"], edge, fontsize=small)
-        ax.text(t, y_x, f"$x_{{{t}}}$", ha="center", va="center", fontsize=small)
+        ax.text(t, y_x, step_label("x", t, steps), ha="center", va="center", fontsize=small)
         arrow(ax, (t, y_x + 0.2), (t, y_h - 0.28), head=7)
         if t < steps:
             arrow(ax, (t + BOX / 2, y_h), (t + 1 - BOX / 2, y_h), head=7)
@@ -89,15 +95,25 @@ def forward_diagram(
         kept = weights[slot] > 0
         arrow(ax, (t, y_h + 0.27), (t, y_m - 0.28), color=COLOURS["memory"], ls=":", head=8)
         box(
-            ax, t, y_m, f"$h_{{{t}}}$", COLOURS["memory_fill"] if kept else COLOURS["panel"],
-            COLOURS["memory"] if kept else COLOURS["scored"], fontsize=small,
+            ax,
+            t,
+            y_m,
+            step_label("h", t, steps),
+            COLOURS["memory_fill"] if kept else COLOURS["panel"],
+            COLOURS["memory"] if kept else COLOURS["scored"],
+            fontsize=small,
             lw=1.8 if kept else 1.0,
-        )  # fmt: skip
+        )
         # the grey fan: every memory is scored against the query
         arrow(
-            ax, (last - 0.1, y_h + 0.28), (t + 0.18, y_m - 0.28), style="-",
-            color=COLOURS["scored"], lw=1.0, zorder=1,
-        )  # fmt: skip
+            ax,
+            (last - 0.1, y_h + 0.28),
+            (t + 0.18, y_m - 0.28),
+            style="-",
+            color=COLOURS["scored"],
+            lw=1.0,
+            zorder=1,
+        )
         mark = rf"{values[slot]:.1f} = $\tau$" if slot == threshold else f"{values[slot]:.1f}"
         ax.text(t, y_a, mark, ha="center", va="center", fontsize=8.4, color=COLOURS["muted"])
         ax.text(
@@ -115,7 +131,7 @@ def forward_diagram(
 
     box(
         ax, x_plus, y_s, f"$s_{{{steps}}}$", COLOURS["summary_fill"], COLOURS["summary"],
-        fontsize=small + 0.6, width=0.7,
+        fontsize=small + 0.6, width=0.7 if steps <= FULL_LABELS else 1.1,
     )  # fmt: skip
     ax.text(
         x_plus + 0.5, y_s, "$=\\sum_i\\alpha_i\\,m_i$", ha="left", va="center", fontsize=8.6,
@@ -128,16 +144,27 @@ def forward_diagram(
         bbox={"boxstyle": "circle,pad=0.12", "fc": COLOURS["panel"], "ec": COLOURS["summary"]},
     )  # fmt: skip
     arrow(ax, (x_plus + 0.2, y_h), (x_h - BOX / 2, y_h))
-    box(ax, x_h, y_h, f"$h_{{{steps}}}$", COLOURS["cell"], COLOURS["summary"], fontsize=small)
-    box(ax, x_h, y_m, f"$y_{{{steps}}}$", COLOURS["panel"], COLOURS["edge"], fontsize=small)
+    box(
+        ax, x_h, y_h, step_label("h", steps, steps), COLOURS["cell"], COLOURS["summary"],
+        fontsize=small,
+    )  # fmt: skip
+    wide = BOX if steps <= FULL_LABELS else 1.1
+    box(
+        ax, x_h, y_m, f"$y_{{{steps}}}$", COLOURS["panel"], COLOURS["edge"], fontsize=small,
+        width=wide,
+    )  # fmt: skip
     arrow(ax, (x_h, y_h + 0.27), (x_h, y_m - 0.28))
     arrow(ax, (x_plus + 0.2, y_s - 0.28), (x_h - 0.12, y_m + 0.28), color=COLOURS["summary"])
 
     first = first_step(steps, options)
     bracket(
-        ax, first - 0.3, last + 0.3, -0.42, f"$k_{{\\mathrm{{trunc}}}}={k_trunc}$ local cells",
+        ax,
+        first - 0.3,
+        last + 0.3,
+        -0.42,
+        f"$k_{{\\mathrm{{trunc}}}}={k_trunc}$ local cell{'s' if k_trunc > 1 else ''}",
         COLOURS["gradient"],
-    )  # fmt: skip
+    )
     if held > 1:
         bracket(
             ax, k_att, 2 * k_att, -0.42, f"written every $k_{{\\mathrm{{att}}}}={k_att}$ steps",

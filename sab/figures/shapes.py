@@ -17,6 +17,9 @@ from sab.figures.style import COLOURS
 MOST_STEPS = 24
 """More steps than this would make a diagram's labels smaller than can be read."""
 
+FULL_LABELS = 16
+"""Up to so many steps a box has room for a symbol beside its step."""
+
 BOX = 0.62
 """Width of a state's box, in steps."""
 
@@ -30,6 +33,11 @@ def check_steps(steps: int) -> None:
     positive_int("steps", steps, minimum=2)
     if steps > MOST_STEPS:
         raise ValueError(f"steps={steps!r}: must be at most {MOST_STEPS} to stay readable")
+
+
+def step_label(symbol: str, step: int, steps: int) -> str:
+    """Return ``symbol`` with its step as an index, or the bare step where boxes are too narrow."""
+    return f"${symbol}_{{{step}}}$" if steps <= FULL_LABELS else f"{step}"
 
 
 def box(
