@@ -119,7 +119,11 @@ def test_at_least_one_output_is_compared(path: Path) -> None:
     for cell in compared:
         text = "".join(o.get("text", "") for o in cell.outputs if o.output_type == "stream")
         results = [o for o in cell.outputs if o.output_type == "execute_result"]
-        assert text.strip() or results, f"nothing to compare in {cell.source.splitlines()[0]!r}"
+        where = f"cell {cell.source.splitlines()[0]!r}"
+        assert text.strip() or results, f"nothing to compare in {where}"
+        # Glued floats have every digit and pictures every byte: no other machine repeats them.
+        kinds = {kind for output in cell.outputs for kind in output.get("data", {})}
+        assert kinds <= {"text/plain"}, f"glue and show belong in another cell than {where}"
 
 
 @each_chapter
