@@ -260,6 +260,8 @@ weights = sparse_weights(moving, k_top=2).dense(4)
 slopes = [
     torch.autograd.grad(weights[:, i].sum(), moving, retain_graph=True)[0][:, 2] for i in range(3)
 ]
+for slope in slopes:
+    slope[(xs - 3).abs() < 1e-9] = torch.nan  # draw the jump as a gap
 
 # %%
 with style():
@@ -335,36 +337,34 @@ with torch.no_grad():
 # %% tags=["nbval-check-output"]
 for k_att, largest in size.items():
     above = (largest[:, 200:].amin(1) > 1).sum().item()
-    print(f"k_att = {k_att}: above 1 for good in at least half of the starts:", above >= 4)
+    print(f"k_att = {k_att}: above 1 for good in {above} of {len(largest)} starts")
 
 # %%
-glue("starts", len(size[1]))
 glue("largest_state", max(float(largest.max()) for largest in size.values()))
 with style():
-    fig, axes = new_figure(7.0, 2.8)
-    for k_att, dash in zip(size, ("-", "--", ":"), strict=True):
-        line = size[k_att].median(0).values
-        axes[0, 0].plot(range(1, 401), line, dash, label=f"k_att = {k_att}")
-    axes[0, 0].axhline(1, color=COLOURS["muted"], linewidth=1)
-    axes[0, 0].text(399, 1.08, "bound of an LSTM state", ha="right", fontsize=9)
-    axes[0, 0].set(xlabel="step", ylabel="largest component of h", yscale="log")
-    axes[0, 0].legend()
+    fig, axes = new_figure(7.0, 2.6, columns=3, sharey=True)
+    for ax, (k_att, largest) in zip(axes[0], size.items(), strict=True):
+        ax.plot(range(1, 401), largest.T, color=COLOURS["gradient"], linewidth=1)
+        ax.axhline(1, color=COLOURS["cut"], linewidth=1)
+        ax.set(title=f"k_att = {k_att}", xlabel="step", yscale="log")
+    axes[0, 0].set_ylabel("largest component of h")
 with_alt(
     fig,
-    "Largest absolute component of the hidden state over 400 blank steps, for k_att 1, 2 and 10: the "
-    "median over eight random starts, on a logarithmic axis, with a line at 1, the bound of an LSTM.",
+    "Largest absolute component of the hidden state over 400 blank steps, three panels for k_att 1, 2 "
+    "and 10, eight random starts each, on a logarithmic axis with a line at 1, the bound of an LSTM. "
+    "Some starts settle below the line, others rise far above it.",
 )
 show(
     fig,
-    caption="Untrained layers fed nothing but blanks; median of eight random starts. A state is "
-    "stored with what it recalled, and is recalled in turn.",
+    caption="Untrained layers fed nothing but blanks, eight random starts. Red: the bound of an LSTM "
+    "state. A state is stored with what it recalled, and is recalled in turn.",
 )
 
 # %% [markdown]
-# It is not. Untrained and fed with blanks only, most of {glue:text}`starts:d` random starts pass
-# the bound, and the largest component seen is {glue:text}`largest_state:.0f`. The less often
-# states are written, the slower it goes. Nothing in the algorithm keeps the sum in bounds, and the
-# cell that reads it back was designed for a bounded one.
+# It is not. Untrained and fed with blanks only, some starts settle below the bound and others
+# climb far above it: the largest component seen is {glue:text}`largest_state:.0f`. Nothing in the
+# algorithm keeps the sum in bounds, and the cell that reads it back was designed for a bounded
+# one.
 
 # %% [markdown]
 # ## The budgets

@@ -225,7 +225,9 @@ show(
 # %% [markdown]
 # Along the diagonal lies the chain, cut into blocks of four. What lies to the left of it came
 # through recalls. With `"none"` nothing is left of it: that model reads the past and cannot teach
-# it. With `"write_step"` each recall adds single steps, with `"full"` whole stretches.
+# it. With `"write_step"` recalls add single steps. With `"full"` they add whole stretches, and
+# since a recalled state has recalls of its own, those add more: on this short sequence nearly
+# everything is filled. We come back to that.
 #
 # The matrix follows from a rule: which cells the chain still reaches, and what was recalled there.
 # Does autograd agree with the rule? For every pair of steps we ask for the actual derivative.
