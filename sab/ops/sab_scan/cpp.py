@@ -20,7 +20,7 @@ from types import ModuleType
 import torch
 
 log = logging.getLogger("sab")
-SOURCES = ("scan.cpp", "scan_math.h")
+SOURCES = ("scan.cpp", "scan_common.h", "scan_math.h", "attentive.h")
 
 
 def _flags() -> list[str]:

@@ -58,6 +58,13 @@ def encode(options: ScanOptions, save: str, lazy: bool) -> list[int]:
     ]
 
 
+def pack(w_ih: Tensor, w_hh: Tensor, bias: Tensor) -> Tensor:
+    """[W_hh | W_ih | b | 0], (4n, a multiple of 16): one product gives all gates of [h, x, 1, 0]."""
+    wide = w_hh.shape[1] + w_ih.shape[1] + 1
+    padding = w_hh.new_zeros(len(w_hh), -wide % 16)  # whole cache lines
+    return torch.cat([w_hh, w_ih, bias[:, None], padding], 1)
+
+
 class _Scan(torch.autograd.Function):
     """Differentiable in x, w_ih, w_hh, bias and the scorer; the state gets no gradient."""
 
@@ -77,10 +84,7 @@ class _Scan(torch.autograd.Function):
         codes: list[int],
         engine: Engine,
     ) -> tuple[Tensor, ...]:
-        n = w_hh.shape[1]
-        used = n + x.shape[2] + 1
-        padding = w_hh.new_zeros(4 * n, -used % 16)  # whole cache lines
-        w_all = torch.cat([w_hh, w_ih, bias[:, None], padding], 1)
+        w_all = pack(w_ih, w_hh, bias)
         w1, w2, w3 = w1.contiguous(), w2.contiguous(), w3.contiguous()
         x = x.contiguous()
         loop = (state.memory, keys, state.step, lengths)
@@ -150,8 +154,8 @@ def fused_scan(
     steps, batch, _ = x.shape
     separable = options.score == "separable"
     check_scan(x.new_empty(steps, batch, weights.w_ih.shape[0]), weights.w_hh, weights.scorer, state, options, lengths)  # fmt: skip
-    if lengths is None:
-        lengths = torch.full((batch,), steps, device=x.device)
+    # Time is kept on the CPU: a GPU is never waited for.
+    lengths = torch.full((batch,), steps) if lengths is None else lengths.cpu()
     state = state.detach()
     scorer = weights.scorer
     w1, w2 = scorer[0], scorer[1]

@@ -80,9 +80,10 @@ def reference_scan(
     """
     check_scan(gates, w_hh, scorer, state, options, lengths)
     state = state.detach()
+    start = state.step.to(gates.device)
     steps, batch, n = gates.shape[0], gates.shape[1], w_hh.shape[1]
-    if lengths is None:
-        lengths = torch.full((batch,), steps, device=gates.device)
+    full = torch.full((batch,), steps, device=gates.device)
+    lengths = full if lengths is None else lengths.to(gates.device)
     sliding = options.truncation == "sliding" and options.k_trunc is not None
     # Sliding truncation is k_trunc copies of the recurrence, each cut at its own phase; at every step the copy that
     # was cut longest ago reaches exactly k_trunc cells back. All copies have the same values and share the memory.
@@ -92,7 +93,7 @@ def reference_scan(
     phase = torch.arange(copies, device=gates.device)[:, None]
     sample = torch.arange(batch, device=gates.device)
 
-    capacity = int(options.held(int((state.step + lengths).max())))
+    capacity = int(options.held(int((start + lengths).max())))
     memory = gates.new_zeros(batch, max(capacity, state.memory.shape[1]), n)
     memory[:, : state.memory.shape[1]] = state.memory
     keys = _key(memory, scorer, options)
@@ -100,7 +101,7 @@ def reference_scan(
 
     all_h, all_s, all_indices, all_weights, all_tied = [], [], [], [], []
     for t in range(steps):
-        now = state.step + torch.minimum(lengths, torch.full_like(lengths, t + 1))  # the paper's t
+        now = start + torch.minimum(lengths, torch.full_like(lengths, t + 1))  # the paper's t
         live = t < lengths
         count = options.held(now - live.long())  # memories written before this step
         assert isinstance(count, Tensor)
@@ -169,5 +170,5 @@ def reference_scan(
         torch.stack(all_tied, 1),
         written_steps(slots, options),
     )
-    end = SABState(h[0], c[0], memory, state.step + lengths).detach()
+    end = SABState(h[0], c[0], memory, state.step + lengths.cpu()).detach()
     return torch.stack(all_h), torch.stack(all_s), end, recall

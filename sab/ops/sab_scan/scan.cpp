@@ -7,23 +7,9 @@
 //    score costs a few multiplications and half a division, and is as exact as tanh (the error is absolute).
 //  * Only the k_top + 1 candidates carry gradient, so a read's backward does not depend on how much is held.
 //  * Weight gradients are one product each, after the loop.
-#include <ATen/Parallel.h>
-#include <ATen/ops/addmm_cpu_dispatch.h>
-#include <ATen/ops/mm_cpu_dispatch.h>
-#include <torch/extension.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <cstring>
-#include <limits>
-#include <vector>
-
-#include "scan_math.h"
+#include "scan_common.h"
 
 namespace {
-
-using torch::Tensor;
 
 enum Replay { REPLAY_FULL, REPLAY_WRITE_STEP, REPLAY_NONE };
 enum Short { SHORT_MARGIN, SHORT_SOFTMAX, SHORT_RAW };
@@ -40,51 +26,6 @@ struct Options {
 Options unpack(const std::vector<int64_t>& o) {
   TORCH_CHECK(o.size() == 12, "scan: 12 options expected, got ", o.size());
   return {o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7], o[8], o[9], o[10], o[11]};
-}
-
-// Rows b0 … b1 of a (T, B, …) or (B, …) tensor at any step, without making a tensor a step.
-struct Rows {
-  Tensor view;
-  int64_t base, step;
-  Rows(const Tensor& t, int64_t b0, int64_t b1, int64_t cols, bool timed) {
-    view = (timed ? t[0] : t).narrow(0, b0, b1 - b0).narrow(1, 0, cols);
-    base = view.storage_offset();
-    step = timed ? t.stride(0) : 0;
-  }
-  const Tensor& at(int64_t t) {
-    view.unsafeGetTensorImpl()->set_storage_offset(base + t * step);
-    return view;
-  }
-};
-
-void multiply(const Tensor& a, const Tensor& w, const Tensor& out) {
-  Tensor o = out;
-  at::cpu::mm_out(o, a, w);
-}
-
-void multiply_add(const Tensor& a, const Tensor& w, const Tensor& out) {
-  Tensor o = out;
-  at::cpu::addmm_out(o, out, a, w);
-}
-
-// Small layers: each thread takes its samples through all the steps. Large ones (weights beyond the caches): the
-// products use all threads, and only the loops over samples are split.
-int64_t chunk_size(int64_t batch) {
-  const int64_t threads = at::get_num_threads();
-  return std::max<int64_t>(1, (batch + threads - 1) / threads);
-}
-
-bool is_large(const Tensor& w) { return w.numel() * w.element_size() > (int64_t(2) << 20); }
-
-template <class F>
-void over_chunks(int64_t b0, int64_t b1, bool split, const F& body) {
-  const int64_t batch = b1 - b0;
-  if (!split) return body(b0, b1);
-  const int64_t size = chunk_size(batch), chunks = (batch + size - 1) / size;
-  at::parallel_for(0, chunks, 1, [&](int64_t first, int64_t last) {
-    c10::InferenceMode guard;
-    for (int64_t k = first; k < last; ++k) body(b0 + k * size, std::min(b1, b0 + (k + 1) * size));
-  });
 }
 
 struct Clock {  // per-sample time; padded steps do not count
@@ -109,65 +50,6 @@ struct Clock {  // per-sample time; padded steps do not count
     return true;
   }
 };
-
-// One row of the LSTM: gates g (4n), pre-activation in, activation out (i, f, g, o); c_prev → c, hh.
-template <class R>
-void cell_forward(R* __restrict g, const R* __restrict c_prev, R* __restrict c, R* __restrict hh, int64_t n) {
-  R *__restrict gi = g, *__restrict gf = g + n, *__restrict gg = g + 2 * n, *__restrict go = g + 3 * n;
-#pragma omp simd
-  for (int64_t j = 0; j < n; ++j) {
-    const R i = sigmoid_(gi[j]), f = sigmoid_(gf[j]), z = tanh_(gg[j]), o = sigmoid_(go[j]);
-    const R next = f * c_prev[j] + i * z;
-    gi[j] = i, gf[j] = f, gg[j] = z, go[j] = o;
-    c[j] = next;
-    hh[j] = o * tanh_(next);
-  }
-}
-
-template <class R>
-void activate(R* __restrict g, int64_t n) {
-  R* __restrict gg = g + 2 * n;
-#pragma omp simd
-  for (int64_t j = 0; j < 2 * n; ++j) g[j] = sigmoid_(g[j]);
-#pragma omp simd
-  for (int64_t j = 0; j < n; ++j) gg[j] = tanh_(gg[j]);
-#pragma omp simd
-  for (int64_t j = 3 * n; j < 4 * n; ++j) g[j] = sigmoid_(g[j]);
-}
-
-// Its backward: dhh and dc → dg (4n) and the dc of the step before. add: only through hh, onto dg, dc left alone.
-template <class R, bool add>
-void cell_backward(const R* __restrict g, const R* __restrict c_prev, const R* __restrict c, const R* __restrict dhh,
-                   R* __restrict dc, R* __restrict dg, int64_t n) {
-  const R *__restrict gi = g, *__restrict gf = g + n, *__restrict gg = g + 2 * n, *__restrict go = g + 3 * n;
-  R *__restrict di = dg, *__restrict df = dg + n, *__restrict dz = dg + 2 * n, *__restrict d_o = dg + 3 * n;
-#pragma omp simd
-  for (int64_t j = 0; j < n; ++j) {
-    const R i = gi[j], f = gf[j], z = gg[j], o = go[j], tc = tanh_(c[j]);
-    const R dcell = dhh[j] * o * (1 - tc * tc) + (add ? R(0) : dc[j]);
-    const R vi = dcell * z * i * (1 - i), vf = dcell * c_prev[j] * f * (1 - f), vz = dcell * i * (1 - z * z),
-            vo = dhh[j] * tc * o * (1 - o);
-    di[j] = (add ? di[j] : R(0)) + vi;
-    df[j] = (add ? df[j] : R(0)) + vf;
-    dz[j] = (add ? dz[j] : R(0)) + vz;
-    d_o[j] = (add ? d_o[j] : R(0)) + vo;
-    if (!add) dc[j] = dcell * f;
-  }
-}
-
-template <class R>
-void add_scaled(R* __restrict y, R a, const R* __restrict x, int64_t n) {
-#pragma omp simd
-  for (int64_t j = 0; j < n; ++j) y[j] += a * x[j];
-}
-
-template <class R>
-R inner(const R* __restrict x, const R* __restrict y, int64_t n) {
-  R sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t j = 0; j < n; ++j) sum += x[j] * y[j];
-  return sum;
-}
 
 // One sample's retrieval: its scores, and what lazy retrieval needs to know of them.
 template <class R>
@@ -314,15 +196,15 @@ std::vector<Tensor> forward_(Tensor x, Tensor w_all, Tensor w1, Tensor w2, Tenso
   const int64_t kept_steps = saving ? T : 1;
   const auto like = w_all.options();
   // z rows are [h(t−1), x(t), 1, 0…]: one product gives all gates, and one more all their weights' gradients.
-  Tensor z = torch::empty({saving ? T + 1 : 2, B, L}, like);
-  Tensor gates = torch::empty({o.save == SAVE_ACTIVATIONS ? T : 1, B, 4 * n}, like);
-  Tensor c = torch::empty({kept_steps + 1, B, n}, like), hh = torch::empty({kept_steps, B, n}, like);
-  Tensor q = torch::empty({kept_steps, B, D}, like), h = torch::empty({T, B, n}, like), s = torch::empty({T, B, n}, like);
-  Tensor index = torch::empty({T, B, K}, like.dtype(torch::kInt)), alpha = torch::empty({T, B, K}, like);
-  Tensor total = torch::empty({kept_steps, B}, like), mode = torch::empty({T, B}, like.dtype(torch::kByte));
-  Tensor ekeys = separable ? torch::empty({0}, like) : torch::empty_like(keys), reach = torch::empty({B, N}, like);
-  Tensor key_rows = torch::empty({B, D}, like);
-  Tensor counts = torch::zeros({2}, like.dtype(torch::kLong));
+  Tensor z = at::empty({saving ? T + 1 : 2, B, L}, like);
+  Tensor gates = at::empty({o.save == SAVE_ACTIVATIONS ? T : 1, B, 4 * n}, like);
+  Tensor c = at::empty({kept_steps + 1, B, n}, like), hh = at::empty({kept_steps, B, n}, like);
+  Tensor q = at::empty({kept_steps, B, D}, like), h = at::empty({T, B, n}, like), s = at::empty({T, B, n}, like);
+  Tensor index = at::empty({T, B, K}, like.dtype(at::kInt)), alpha = at::empty({T, B, K}, like);
+  Tensor total = at::empty({kept_steps, B}, like), mode = at::empty({T, B}, like.dtype(at::kByte));
+  Tensor ekeys = separable ? at::empty({0}, like) : at::empty_like(keys), reach = at::empty({B, N}, like);
+  Tensor key_rows = at::empty({B, D}, like);
+  Tensor counts = at::zeros({2}, like.dtype(at::kLong));
 
   const R *xp = x.data_ptr<R>(), *w1p = w1.data_ptr<R>(), *w2p = w2.data_ptr<R>();
   const R* w3p = separable ? nullptr : w3.data_ptr<R>();
@@ -446,12 +328,12 @@ std::vector<Tensor> backward_(Tensor dh_out, Tensor ds_out, Tensor w_all, Tensor
   const bool separable = o.separable, recompute = o.save == SAVE_RECOMPUTE, to_states = o.states;
   const bool replays = o.replay != REPLAY_NONE, key_to_memory = to_states && replays;
   const auto like = w_all.options();
-  Tensor dg = torch::empty({T, B, 4 * n}, like), dq = torch::empty({T, B, D}, like), dk = torch::zeros({B, N, D}, like);
-  Tensor dm = torch::zeros({replays ? B : 0, N, n}, like);
-  Tensor carry = torch::zeros({B, n}, like), dc = torch::zeros({B, n}, like), dhat = torch::empty({B, n}, like);
-  Tensor dm_rows = torch::empty({B, n}, like), dk_rows = torch::zeros({B, D}, like);
-  Tensor fresh = torch::empty({recompute ? B : 0, 4 * n}, like);
-  Tensor dw3 = torch::zeros({B, separable ? 0 : D}, like);
+  Tensor dg = at::empty({T, B, 4 * n}, like), dq = at::empty({T, B, D}, like), dk = at::zeros({B, N, D}, like);
+  Tensor dm = at::zeros({replays ? B : 0, N, n}, like);
+  Tensor carry = at::zeros({B, n}, like), dc = at::zeros({B, n}, like), dhat = at::empty({B, n}, like);
+  Tensor dm_rows = at::empty({B, n}, like), dk_rows = at::zeros({B, D}, like);
+  Tensor fresh = at::empty({recompute ? B : 0, 4 * n}, like);
+  Tensor dw3 = at::zeros({B, separable ? 0 : D}, like);
 
   const R *dhp = dh_out.data_ptr<R>(), *dsp = ds_out.data_ptr<R>(), *w1p = w1.data_ptr<R>(), *w2p = w2.data_ptr<R>(),
           *mp = memory.data_ptr<R>(), *kp = keys.data_ptr<R>(), *ap = alpha.data_ptr<R>(), *cp = c.data_ptr<R>(),
@@ -586,9 +468,6 @@ std::vector<Tensor> backward_(Tensor dh_out, Tensor ds_out, Tensor w_all, Tensor
   return {dg, dk, dq, dw3.sum(0)};
 }
 
-#define BY_TYPE(tensor, call) \
-  return tensor.scalar_type() == torch::kDouble ? call<double> ARGS : call<float> ARGS
-
 std::vector<Tensor> forward(Tensor x, Tensor w_all, Tensor w1, Tensor w2, Tensor w3, Tensor h0, Tensor c0, Tensor memory,
                             Tensor keys, Tensor start, Tensor lengths, std::vector<int64_t> options) {
   const Options o = unpack(options);
@@ -608,7 +487,11 @@ std::vector<Tensor> backward(Tensor dh, Tensor ds, Tensor w_all, Tensor w1, Tens
 
 }  // namespace
 
+#include "attentive.h"
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("forward", &forward, py::call_guard<py::gil_scoped_release>());
   m.def("backward", &backward, py::call_guard<py::gil_scoped_release>());
+  m.def("attentive_forward", &attentive_forward, py::call_guard<py::gil_scoped_release>());
+  m.def("attentive_backward", &attentive_backward, py::call_guard<py::gil_scoped_release>());
 }

@@ -2,6 +2,7 @@
 // No -ffast-math anywhere: NaN must stay NaN, and the loops below vectorise without it.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -71,11 +72,14 @@ inline double prepare(const double* key, double*, int64_t d) {
   return largest;
 }
 
+inline bool uses_exp(float reach) { return reach < REACH; }
+inline bool uses_exp(double) { return false; }
+
 // w3ᵀ tanh(key + q).
 inline float score_(const float* __restrict key, const float* __restrict ekey, float reach, const float* __restrict q,
                     const float* __restrict eq, const float* __restrict w3, float weight_sum, int64_t d) {
   float sum = 0;
-  if (!(reach < REACH)) {
+  if (!uses_exp(reach)) {
 #pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < d; ++j) sum += w3[j] * tanh_(key[j] + q[j]);
     return sum;

@@ -102,7 +102,7 @@ class SABState:
 
     Attributes:
         h, c: (B, n). memory: (B, M, n), the memories held (rows beyond a sample's own count are zeros).
-        step: (B,) int64, steps taken so far; it fixes the phase of writing and of block truncation.
+        step: (B,) int64, on the CPU, steps taken so far; it fixes the phase of writing and of block truncation.
     """
 
     h: Tensor
@@ -160,7 +160,7 @@ def initial_state(
     kwargs: dict[str, Any] = {} if like is None else {"dtype": like.dtype, "device": like.device}
     zeros = torch.zeros(batch, hidden_size, **kwargs)
     memory = torch.zeros(batch, options.zero_slots, hidden_size, **kwargs)
-    return SABState(zeros, zeros, memory, torch.zeros(batch, dtype=torch.int64, device=zeros.device))
+    return SABState(zeros, zeros, memory, torch.zeros(batch, dtype=torch.int64))
 
 
 def check_scan(
