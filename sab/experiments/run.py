@@ -214,15 +214,16 @@ def run_all(
             workers, mp_context=context, initializer=single_thread, max_tasks_per_child=1
         ) as pool,  # a process a run, so that its peak of memory is its own
     ):
-        futures = {pool.submit(execute, run, options): run for run in runs}
         try:
+            futures = {pool.submit(execute, run, options): run for run in runs}
             for future in concurrent.futures.as_completed(futures):
                 collect(futures[future], future.result, done, errors)
         except KeyboardInterrupt:  # their checkpoints are safe at any moment
             pool.shutdown(wait=False, cancel_futures=True)
             for child in set(multiprocessing.active_children()) - others:
                 child.terminate()
-                child.join()
+                while child.is_alive():  # the pool's own thread joins it too
+                    child.join(0.1)
             raise
     return errors
 
