@@ -249,14 +249,12 @@ def credit_paths(
                     if u > 1:
                         cuts.add(u)
     cuts -= {t for t, _ in carries}
-    return CreditPaths(
-        loss, frozenset(cells), frozenset(carries), frozenset(cuts), frozenset(skips),
-        frozenset(closed),
-    )  # fmt: skip
+    frozen = [frozenset(edges) for edges in (cells, carries, cuts, skips, closed)]
+    return CreditPaths(loss, *frozen)  # type: ignore[arg-type]
 
 
 def _outputs(result: Any, batch: int, steps: int) -> list[Tensor]:
-    parts = result if isinstance(result, tuple | list) else (result,)
+    parts = result if isinstance(result, tuple) else (result,)
     found = [
         part for part in parts
         if isinstance(part, Tensor) and part.dim() == 3 and part.shape[:2] == (batch, steps)

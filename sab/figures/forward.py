@@ -134,8 +134,8 @@ def forward_diagram(
         fontsize=small + 0.6, width=0.7 if steps <= FULL_LABELS else 1.1,
     )  # fmt: skip
     ax.text(
-        x_plus + 0.5, y_s, "$=\\sum_i\\alpha_i\\,m_i$", ha="left", va="center", fontsize=8.6,
-        color=COLOURS["summary"],
+        x_plus + (0.5 if steps <= FULL_LABELS else 0.7), y_s, "$=\\sum_i\\alpha_i\\,m_i$",
+        ha="left", va="center", fontsize=8.6, color=COLOURS["summary"],
     )  # fmt: skip
     arrow(ax, (x_plus, y_s - 0.28), (x_plus, y_h + 0.2), color=COLOURS["summary"], lw=1.8)
     arrow(ax, (last + BOX / 2, y_h), (x_plus - 0.2, y_h))
