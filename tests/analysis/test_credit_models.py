@@ -1,4 +1,4 @@
-"""The credit graph holds for every form of the scan, for the model with its read-out, for the LSTM."""
+"""The credit graph holds for every form of the scan, with the read-out, and for the LSTM."""
 
 from __future__ import annotations
 
