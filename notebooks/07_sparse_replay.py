@@ -538,10 +538,11 @@ show(
 
 # %% [markdown]
 # Under `"scorer"` most of the credit lands in one place, {glue:text}`scorer_peak:d` steps back:
-# near the memory that this model happens to favour, one of the first. The rest fades. Under
-# `"states"` the gradient *rises* all the way back, in nearly a straight line on this logarithmic
-# axis, past every input in between. It is the old disease of recurrent networks, of [chapter
-# 2](02_credit_assignment.ipynb), come back on the new road.
+# near the memory that this model happens to favour, one of the first. What reaches the steps in
+# between is smaller by many orders of magnitude. Under `"states"` the gradient *rises* all the way
+# back, in nearly a straight line on this logarithmic axis, past every input in between. It is the
+# old disease of recurrent networks, of [chapter 2](02_credit_assignment.ipynb), come back on the
+# new road.
 #
 # **What this does and does not show.** It shows that the exact gradient can explode, why it can,
 # and that the forward pass is innocent. It does not show that this is what keeps a model from
