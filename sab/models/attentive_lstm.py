@@ -1,4 +1,5 @@
-"""LSTM with full self-attention over its own past states: the paper's dense baseline (section 4, Tables 1 to 3 and 5)."""
+"""LSTM with full self-attention over its own past states: the paper's dense baseline (section 4,
+Tables 1 to 3 and 5)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ class AttentiveLSTMConfig:
     """Settings of `AttentiveLSTM`.
 
     Attributes:
-        input_size, hidden_size, output_size: widths. score_size: width of the scorer; ``None``: hidden_size.
+        input_size, hidden_size, output_size: widths. score_size: width of the scorer; ``None``:
+            hidden_size.
         k_trunc: steps of sequential backpropagation; ``None`` is full BPTT. Reads are never cut.
         forget_bias: added to the forget gate's bias at the start.
         form: which form computes it, as in `SABConfig`.
@@ -47,7 +49,8 @@ class AttentiveLSTMConfig:
 
 @dataclass(frozen=True)
 class DenseRecall:
-    """Weights (B, T, N) of every read over the N states written; state s of this call is the last T columns' s-th."""
+    """Weights (B, T, N) of every read over the N states written; state s of this call is the last T
+    columns' s-th."""
 
     weights: Tensor
 
@@ -58,7 +61,8 @@ class DenseRecall:
 
 
 class AttentiveLSTM(nn.Module):
-    """LSTM that adds a softmax-weighted sum of all its past states to its hidden state, with SAB's read-out.
+    """LSTM that adds a softmax-weighted sum of all its past states to its hidden state, with SAB's
+    read-out.
 
     Shapes: x (B, T, input_size) → logits (B, T, output_size).
     """
@@ -91,7 +95,8 @@ class AttentiveLSTM(nn.Module):
 
         Args:
             x: (B, T, input_size). state: where to start; it gets no gradient. lengths: (B,) int64.
-            return_recall: also return the weights; computed with a graph, since they are not kept without one.
+            return_recall: also return the weights; computed with a graph, since they are not kept
+                without one.
 
         Raises:
             ValueError: a shape or a length does not fit.
@@ -101,7 +106,9 @@ class AttentiveLSTM(nn.Module):
             state = self.init_state(x.shape[0])
         settings = (lengths, self.config.k_trunc, self.config.form)
         with torch.set_grad_enabled(torch.is_grad_enabled() or return_recall):
-            h, s, state, alpha = attentive_scan(x.transpose(0, 1), self.layer.weights, state, *settings)
+            h, s, state, alpha = attentive_scan(
+                x.transpose(0, 1), self.layer.weights, state, *settings
+            )
         y = (self.v1(h) + self.v2(s)).transpose(0, 1)
         if not return_recall:
             return y, state

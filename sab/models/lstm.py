@@ -22,7 +22,8 @@ class LSTMConfig:
 
     Attributes:
         input_size, hidden_size, output_size: widths.
-        k_trunc: steps of backpropagation; ``None`` is full BPTT, k is TBPTT-k in blocks 1…k, k+1…2k.
+        k_trunc: steps of backpropagation; ``None`` is full BPTT, k is TBPTT-k in blocks 1…k,
+            k+1…2k.
         forget_bias: added to the forget gate's bias at the start.
     """
 
@@ -33,7 +34,8 @@ class LSTMConfig:
     forget_bias: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse sizes that are not positive integers and a bias that is not finite (ValueError)."""
+        """Refuse sizes that are not positive integers and a bias that is not finite
+        (ValueError)."""
         for name in ("input_size", "hidden_size", "output_size"):
             positive_int(name, getattr(self, name))
         if self.k_trunc is not None:
@@ -66,7 +68,8 @@ def check_input(x: Tensor, input_size: int, lengths: Tensor | None) -> None:
 class LSTM(nn.Module):
     """LSTM with a linear read-out.
 
-    Shapes: x (B, T, input_size) → logits (B, T, output_size) and the state (h, c), each (B, hidden_size), detached.
+    Shapes: x (B, T, input_size) → logits (B, T, output_size) and the state (h, c), each (B,
+    hidden_size), detached.
     """
 
     def __init__(self, config: LSTMConfig | None = None) -> None:

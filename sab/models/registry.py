@@ -20,7 +20,8 @@ MODELS: dict[str, tuple[type, type[nn.Module]]] = {
 
 
 def register(name: str, config_class: type, model_class: type[nn.Module]) -> None:
-    """Add a model: ``model_class(config_class(...))`` must give a module called as ``model(x) → (logits, state)``.
+    """Add a model: ``model_class(config_class(...))`` must give a module called as ``model(x) →
+    (logits, state)``.
 
     Raises:
         ValueError: the name is taken by another model.

@@ -1,8 +1,10 @@
-"""The LSTM that reads every past state by softmax attention: the paper's dense baseline (section 4).
+"""The LSTM that reads every past state by softmax attention: the paper's dense baseline (section
+4).
 
-Same cell, scorer and fusion as Algorithm 1, with softmax over all memories in place of the sparse rule and every state
-written. Three forms, as for the SAB scan: `reference` (plain autograd), and one `torch.autograd.Function` with a
-hand-derived backward over a loop in C++ or in torch operations. Time first: x (T, B, input_size).
+Same cell, scorer and fusion as Algorithm 1, with softmax over all memories in place of the sparse
+rule and every state written. Three forms, as for the SAB scan: `reference` (plain autograd), and
+one `torch.autograd.Function` with a hand-derived backward over a loop in C++ or in torch
+operations. Time first: x (T, B, input_size).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from sab.ops.sab_scan.cpp import load_scan
 from sab.ops.sab_scan.dispatch import choose_form
 from sab.ops.sab_scan.fused import pack
 from sab.ops.sab_scan.reference import lstm_cell
+from sab.ops.sab_scan.torch_engine import cell_backward
 from sab.ops.sab_scan.types import SABState, ScanOptions, ScanWeights, check_scan
 
 OPTIONS = ScanOptions(k_top=1, k_att=1, k_trunc=None)  # what the shared checks need to know
@@ -68,11 +71,18 @@ def torch_forward(
     n, wide = w_all.shape[0] // 4, w_all.shape[1]
     start, lengths = start.to(x.device), lengths.to(x.device)
     z, gates = x.new_zeros(steps + 1, batch, wide), x.new_empty(steps, batch, 4 * n)
-    c, hh, q = x.new_empty(steps + 1, batch, n), x.new_empty(steps, batch, n), x.new_empty(steps, batch, keys.shape[2])
+    c, hh, q = (
+        x.new_empty(steps + 1, batch, n),
+        x.new_empty(steps, batch, n),
+        x.new_empty(steps, batch, keys.shape[2]),
+    )
     h, s = x.new_empty(steps, batch, n), x.new_zeros(steps, batch, n)
     alpha = x.new_zeros(steps, batch, memory.shape[1])
     z[:-1, :, n : n + inputs], z[:, :, n + inputs], z[0, :, :n], c[0] = x, 1, h0, c0
-    slot, sample = torch.arange(memory.shape[1], device=x.device), torch.arange(batch, device=x.device)
+    slot, sample = (
+        torch.arange(memory.shape[1], device=x.device),
+        torch.arange(batch, device=x.device),
+    )
     most = int(start.max())
     for t in range(steps):
         live = (t < lengths)[:, None]
@@ -128,18 +138,10 @@ def torch_backward(
             dq[t] = v.sum(1)
             dk[:, :held] += v
             dhat = dhat + dq[t] @ w2
-        i, f, g, o = gates[t].chunk(4, 1)
-        tc = torch.tanh(c[t + 1])
-        dcell = dc + dhat * o * (1 - tc * tc)
-        parts = (
-            dcell * g * i * (1 - i),
-            dcell * c[t] * f * (1 - f),
-            dcell * i * (1 - g * g),
-            dhat * tc * o * (1 - o),
-        )
-        dg[t] = torch.cat(parts, 1) * live
+        dg[t], dc = cell_backward(gates[t], c[t], c[t + 1], dhat, dc)
+        dg[t] *= live
         keep = live if not k_trunc else live & ((start + t) % k_trunc != 0)[:, None]
-        carry, dc = (dg[t] @ w_all[:, :n]) * keep, dcell * f * keep
+        carry, dc = (dg[t] @ w_all[:, :n]) * keep, dc * keep
     return [dg, dk, dq, dw3]
 
 
@@ -148,7 +150,8 @@ class _Attentive(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, w_ih: Tensor, w_hh: Tensor, bias: Tensor, w1: Tensor, w2: Tensor, w3: Tensor,
+        ctx: Any, x: Tensor, w_ih: Tensor, w_hh: Tensor, bias: Tensor, w1: Tensor, w2: Tensor, w3:
+            Tensor,
         state: SABState, keys: Tensor, lengths: Tensor, k_trunc: int, saving: bool, compiled: bool,
     ) -> tuple[Tensor, ...]:  # fmt: skip
         w_all = pack(w_ih, w_hh, bias)
@@ -167,7 +170,9 @@ class _Attentive(torch.autograd.Function):
     def backward(ctx: Any, dh: Tensor, ds: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         w_ih, w_all, w1, w2, w3, memory, keys, *rest = ctx.saved_tensors
         k_trunc, compiled, inputs = ctx.setting
-        engine = cast(Any, load_scan()).attentive_backward if compiled else torch_backward
+        engine: Any = torch_backward
+        if compiled:
+            engine = cast(Any, load_scan()).attentive_backward
         dg, dk, dq, dw3 = engine(
             dh.contiguous(), ds.contiguous(), w_all, w1, w2, w3, memory, keys, *rest, k_trunc
         )
@@ -191,13 +196,16 @@ def attentive_scan(
     """Run the LSTM with softmax attention over all its past states.
 
     Args:
-        x: (T, B, input_size). weights: the parameters, scorer additive. state: where to start; it gets no gradient.
+        x: (T, B, input_size). weights: the parameters, scorer additive. state: where to start; it
+            gets no gradient.
         lengths: (B,) int64, valid steps of each sample; ``None``: all T.
-        k_trunc: steps of sequential backpropagation, in blocks 1…k, k+1…2k; ``None``: full BPTT. Reads are not cut.
+        k_trunc: steps of sequential backpropagation, in blocks 1…k, k+1…2k; ``None``: full BPTT.
+            Reads are not cut.
         form: as for `sab_scan`.
 
     Returns:
-        h (T, B, n), s (T, B, n), the final state (detached), and the weights (T, B, N) over the N states written
+        h (T, B, n), s (T, B, n), the final state (detached), and the weights (T, B, N) over the N
+        states written
         (``None`` where no gradient is wanted and the fast form runs: they are not kept).
 
     Raises:
@@ -209,7 +217,15 @@ def attentive_scan(
         positive_int("k_trunc", k_trunc)
     steps, batch, _ = x.shape
     form = choose_form(form, OPTIONS, x.device)
-    check_scan(x.new_empty(steps, batch, weights.w_ih.shape[0]), weights.w_hh, weights.scorer, state, OPTIONS, lengths)  # fmt: skip
+    # fmt: skip
+    check_scan(
+        x.new_empty(steps, batch, weights.w_ih.shape[0]),
+        weights.w_hh,
+        weights.scorer,
+        state,
+        OPTIONS,
+        lengths,
+    )
     lengths = torch.full((batch,), steps) if lengths is None else lengths.cpu()
     state = state.detach()
     if form == "reference":

@@ -1,7 +1,8 @@
 """Scoring functions: how well a memory answers a query.
 
-Shapes: batch B, memories M, width n, score width d. Every function takes ``memories`` (B, M, n) and ``query``
-(B, n), and returns unnormalised scores (B, M). None of them divides, exponentiates or masks.
+Shapes: batch B, memories M, width n, score width d. Every function takes ``memories`` (B, M, n) and
+``query`` (B, n), and returns unnormalised scores (B, M). None of them divides, exponentiates or
+masks.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def _check(memories: Tensor, query: Tensor) -> tuple[int, int]:
 
 
 def additive(memories: Tensor, query: Tensor, w1: Tensor, w2: Tensor, w3: Tensor) -> Tensor:
-    """Score ``w3ᵀ tanh(W1 m + W2 q)``: the paper's (Algorithm 1, the two lines that define d and a).
+    """Score ``w3ᵀ tanh(W1 m + W2 q)``: the paper's (Algorithm 1, the two lines that define d and
+    a).
 
     Args:
         memories: (B, M, n). query: (B, n).
@@ -59,7 +61,8 @@ def dot(memories: Tensor, query: Tensor) -> Tensor:
 
 
 def scaled_dot(memories: Tensor, query: Tensor) -> Tensor:
-    """Score ``mᵀ q / √n`` (Vaswani et al. 2017, equation 1), with variance 1 for unit-variance entries.
+    """Score ``mᵀ q / √n`` (Vaswani et al. 2017, equation 1), with variance 1 for unit-variance
+    entries.
 
     Args:
         memories: (B, M, n). query: (B, n).
@@ -93,7 +96,8 @@ def bilinear(memories: Tensor, query: Tensor, w: Tensor) -> Tensor:
 def separable(memories: Tensor, query: Tensor, w_memory: Tensor, w_query: Tensor) -> Tensor:
     """Score ``w_memoryᵀ tanh(m) + w_queryᵀ tanh(q)``: the released code's (discrepancy D1).
 
-    The query's term is the same for every memory, so it cancels wherever only differences of scores count.
+    The query's term is the same for every memory, so it cancels wherever only differences of scores
+    count.
 
     Args:
         memories: (B, M, n). query: (B, p). w_memory: (n,). w_query: (p,).

@@ -1,4 +1,5 @@
-"""From scores to weights: softmax, hard, and the paper's sparse rule (Algorithm 1, the lines from τ to ã).
+"""From scores to weights: softmax, hard, and the paper's sparse rule (Algorithm 1, the lines from τ
+to ã).
 
 Shapes: batch B, memories M, candidates K.
 """
@@ -22,11 +23,14 @@ class SparseWeights:
     """The outcome of one sparse read.
 
     Attributes:
-        indices: (B, K) int64, the candidates, best first; −1 where there are fewer. K = k_top + 1 with the paper's
+        indices: (B, K) int64, the candidates, best first; −1 where there are fewer. K = k_top + 1
+            with the paper's
             threshold (the last candidate is the threshold itself), k_top with the released one.
         weights: (B, K), their weights; 0 for the threshold candidate.
-        tied: (B,) bool, True where the weights do not depend on the scores: nothing to read, all candidates tied,
-            or a single positive margin (its weight is the constant 1). No gradient reaches the scores there.
+        tied: (B,) bool, True where the weights do not depend on the scores: nothing to read, all
+            candidates tied,
+            or a single positive margin (its weight is the constant 1). No gradient reaches the
+            scores there.
     """
 
     indices: Tensor
@@ -80,12 +84,14 @@ def hard_weights(scores: Tensor) -> Tensor:
 
 
 def candidate_count(k_top: int, threshold: str) -> int:
-    """How many candidates a read looks at: k_top + 1 by the paper, k_top by the released code (D2)."""
+    """How many candidates a read looks at: k_top + 1 by the paper, k_top by the released code
+    (D2)."""
     return k_top + 1 if threshold == "k_top+1" else k_top
 
 
 def select(scores: Tensor, count: Tensor, width: int) -> Tensor:
-    """Indices of the best ``width`` of the first ``count[b]`` memories, by (score descending, index ascending).
+    """Indices of the best ``width`` of the first ``count[b]`` memories, by (score descending, index
+    ascending).
 
     Args:
         scores: (B, M). count: (B,) int64, memories held by each sample. width: K ≥ 1.
@@ -128,14 +134,17 @@ def weigh(
         total = margins.sum(1, keepdim=True)
         size = torch.maximum(chosen[:, :1].abs(), tau.abs())
         spread = (total > 8 * torch.finfo(chosen.dtype).eps * size)[:, 0]  # more than a few ulp
-        # With one positive margin the weight is the constant 1; autograd would leave rounding noise.
+        # With one positive margin the weight is the constant 1; autograd would leave rounding
+        # noise.
         tied = ~spread | ((margins > 0).sum(1) == 1)
         ranks = torch.arange(indices.shape[1], device=chosen.device)
         read = torch.minimum(held, torch.full_like(held, k_top))[:, None]
         uniform = (ranks < read) / read.clamp(min=1).to(chosen.dtype)
         single = (ranks == 0).to(chosen.dtype).expand_as(uniform)
         fixed = torch.where(spread[:, None], single, uniform)
-        weights = torch.where(tied[:, None], fixed, margins / torch.where(tied[:, None], 1.0, total))
+        weights = torch.where(
+            tied[:, None], fixed, margins / torch.where(tied[:, None], 1.0, total)
+        )
     if short_memory != "margin":
         short = (count <= k_top) & (count > 0)
         if short_memory == "softmax":
@@ -168,20 +177,27 @@ def sparse_weights(
     short_memory: str = "margin",
     count: Tensor | None = None,
 ) -> SparseWeights:
-    """The paper's sparse weights (Algorithm 1): margins over the (k_top + 1)-th score, divided by their sum.
+    """The paper's sparse weights (Algorithm 1): margins over the (k_top + 1)-th score, divided by
+    their sum.
 
-    The candidates C are the first min(k_top + 1, M) memories by (score descending, index ascending) and τ is the
-    score of C's last. With Z = Σ_C relu(a − τ) above a few ulp, α = relu(a − τ)/Z. The paper leaves the other cases
-    open; here: one memory, or all candidates tied, gives uniform weights over the first min(k_top, M) of C and no
-    gradient to the scores; 2 … k_top memories are all read but the weakest; a single positive margin has the
+    The candidates C are the first min(k_top + 1, M) memories by (score descending, index ascending)
+    and τ is the
+    score of C's last. With Z = Σ_C relu(a − τ) above a few ulp, α = relu(a − τ)/Z. The paper leaves
+    the other cases
+    open; here: one memory, or all candidates tied, gives uniform weights over the first min(k_top,
+    M) of C and no
+    gradient to the scores; 2 … k_top memories are all read but the weakest; a single positive
+    margin has the
     constant weight 1. relu′(0) = 0; τ's gradient goes to C's last.
 
     Args:
         scores: (B, M), unitless.
         k_top: memories read at most.
-        threshold: ``"k_top+1"`` (the paper) or ``"k_top"`` (the released code: τ is the k_top-th score + 1e-7, the
+        threshold: ``"k_top+1"`` (the paper) or ``"k_top"`` (the released code: τ is the k_top-th
+            score + 1e-7, the
             sum has 1e-7 added, so k_top − 1 are read at most; D2).
-        short_memory: while M ≤ k_top, ``"margin"`` (the rule above), ``"softmax"`` over all M, or ``"raw"`` (the
+        short_memory: while M ≤ k_top, ``"margin"`` (the rule above), ``"softmax"`` over all M, or
+            ``"raw"`` (the
             released code: the scores themselves are the weights; D3).
         count: (B,) int64, how many of the M memories each sample holds; ``None``: all.
 

@@ -1,8 +1,9 @@
 """Builds and loads the C++ form of the scan on first use.
 
-Builds are kept by torch version, compiler flags and processor features, so that one folder can serve several machines,
-and written by one process at a time (`torch.utils.cpp_extension` holds a lock). Where there is no compiler, or the
-folder cannot be written, one log line says so and the torch form runs.
+Builds are kept by torch version, compiler flags and processor features, so that one folder can
+serve several machines, and written by one process at a time (`torch.utils.cpp_extension` holds a
+lock). Where there is no compiler, or the folder cannot be written, one log line says so and the
+torch form runs.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def _name() -> str:
 
 
 def _folder(name: str) -> Path:
-    """Where the build goes: torch's extensions folder, or a private temporary one if that is read-only."""
+    """Where the build goes: torch's extensions folder, or a private temporary one if that is
+    read-only."""
     from torch.utils.cpp_extension import get_default_build_root
 
     root = Path(os.environ.get("TORCH_EXTENSIONS_DIR") or get_default_build_root())

@@ -12,36 +12,39 @@ from sab.checks import one_of
 from sab.ops.sab_scan import torch_engine
 from sab.ops.sab_scan.cpp import load_scan
 from sab.ops.sab_scan.fused import Engine, fused_scan
+from sab.ops.sab_scan.graph import graph_scan
 from sab.ops.sab_scan.reference import reference_scan
 from sab.ops.sab_scan.types import Recall, SABState, ScanOptions, ScanWeights
 
-FORMS = ("auto", "reference", "torch", "cpp")
+FORMS = ("auto", "reference", "torch", "cpp", "graph")
 TORCH = cast(Engine, torch_engine)
 
 
 def choose_form(form: str, options: ScanOptions, device: torch.device) -> str:
-    """The form that will run: ``"reference"``, ``"torch"`` or ``"cpp"``.
+    """Return the form that will run: ``"reference"``, ``"torch"``, ``"cpp"`` or ``"graph"``.
 
-    ``"auto"`` takes the environment's ``SAB_SCAN`` where it is set; else the reference form for sliding truncation,
-    C++ on a CPU with a compiler, and torch operations everywhere else.
+    ``"auto"`` takes the environment's ``SAB_SCAN`` where it is set and fits; else the reference
+    form for sliding truncation, C++ on a CPU with a compiler, and torch operations elsewhere.
 
     Raises:
-        ValueError: an unknown form; C++ off the CPU; sliding truncation by a fast form.
+        ValueError: an unknown form; C++ off the CPU; a CUDA graph without CUDA.
     """
     one_of("form", form, FORMS)
-    sliding = options.truncation == "sliding" and options.k_trunc is not None
+    asked = form
     if form == "auto":
         form = one_of("SAB_SCAN", os.environ.get("SAB_SCAN") or "auto", FORMS)
-        if sliding:
+        if options.truncation == "sliding" and options.k_trunc is not None:
             return "reference"
-        if form == "cpp" and device.type != "cpu":
-            return "torch"
-    if form == "auto":
+    if form == "auto" or (asked == "auto" and form == "cpp"):
         form = "cpp" if device.type == "cpu" else "torch"
+    if asked == "auto" and form == "graph" and device.type != "cuda":
+        form = "torch"
     if form == "cpp":
         if device.type != "cpu":
-            raise ValueError(f"form='cpp': runs on the CPU only, and x is on {device}; take 'torch'")
+            raise ValueError(f"form='cpp': runs on the CPU only, x is on {device}; take 'torch'")
         return "cpp" if load_scan() is not None else "torch"
+    if form == "graph" and device.type != "cuda":
+        raise ValueError(f"form='graph': needs a CUDA device, x is on {device}; take 'torch'")
     return form
 
 
@@ -61,7 +64,8 @@ def sab_scan(
         x: (T, B, input_size). weights: the parameters. state: where to start; it gets no gradient.
         options: the switches.
         lengths: (B,) int64, valid steps of each sample; ``None``: all T.
-        form: ``"auto"``, ``"reference"`` (plain autograd), ``"torch"`` or ``"cpp"`` (hand-derived backward); see
+        form: ``"auto"``, ``"reference"`` (plain autograd), ``"torch"`` or ``"cpp"`` (hand-derived
+            backward); see
             `choose_form`. All give the same results.
         save: of the fast forms, ``"activations"`` or ``"recompute"`` (less memory, more time).
         lazy: of the C++ form, skip scores that provably cannot enter the selection.
@@ -70,7 +74,8 @@ def sab_scan(
         h (T, B, n), s (T, B, n), the final state (detached), and what was recalled.
 
     Raises:
-        ValueError: a shape does not fit, an unknown form, or a form that cannot compute these options.
+        ValueError: a shape does not fit, an unknown form, or a form that cannot compute these
+            options.
 
     Source: paper section 3, Algorithm 1.
     """
@@ -78,5 +83,7 @@ def sab_scan(
     if form == "reference":
         gates = torch.nn.functional.linear(x, weights.w_ih, weights.bias)
         return reference_scan(gates, weights.w_hh, weights.scorer, state, options, lengths)
+    if form == "graph":
+        return graph_scan(x, weights, state, options, lengths, TORCH)
     engine = cast(Engine, load_scan()) if form == "cpp" else TORCH
     return fused_scan(x, weights, state, options, lengths, engine, save, lazy)[:4]

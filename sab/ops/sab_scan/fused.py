@@ -1,7 +1,8 @@
-"""The scan as one `torch.autograd.Function`: a hand-derived sparse backward over the whole sequence.
+"""The scan as one `torch.autograd.Function`: a hand-derived sparse backward over the whole
+sequence.
 
-The loop itself is an engine: `scan.cpp` (compiled) or `torch_engine.py` (torch operations). Both take and return the
-same tensors; packing, weight gradients and the graph are here.
+The loop itself is an engine: `scan.cpp` (compiled) or `torch_engine.py` (torch operations). Both
+take and return the same tensors; packing, weight gradients and the graph are here.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from sab.checks import one_of
 from sab.ops.sab_scan.types import (
+    MemoryBuffer,
     Recall,
     SABState,
     ScanOptions,
@@ -59,7 +61,8 @@ def encode(options: ScanOptions, save: str, lazy: bool) -> list[int]:
 
 
 def pack(w_ih: Tensor, w_hh: Tensor, bias: Tensor) -> Tensor:
-    """[W_hh | W_ih | b | 0], (4n, a multiple of 16): one product gives all gates of [h, x, 1, 0]."""
+    """[W_hh | W_ih | b | 0], (4n, a multiple of 16): one product gives all gates of [h, x, 1,
+    0]."""
     wide = w_hh.shape[1] + w_ih.shape[1] + 1
     padding = w_hh.new_zeros(len(w_hh), -wide % 16)  # whole cache lines
     return torch.cat([w_hh, w_ih, bias[:, None], padding], 1)
@@ -119,6 +122,33 @@ class _Scan(torch.autograd.Function):
         return *grads, None, None, None, None, None
 
 
+@torch.no_grad()
+def room(state: SABState, w1: Tensor, separable: bool, capacity: int, keep: bool) -> MemoryBuffer:
+    """Return the memories held and their keys, with room for ``capacity``.
+
+    The state's own buffer serves again if nobody wrote past this state and the scorer has not
+    changed since (`tag`: address, version counter and the sum of its bits, which also sees a
+    change by ``.data``). Else the keys are computed anew; a carried state then gets twice the room,
+    so that streaming copies each memory O(1) times.
+    """
+    bits = torch.int64 if w1.dtype == torch.float64 else torch.int32
+    tag = (w1.data_ptr(), w1._version, int(w1.detach().view(bits).sum())) if keep else ()
+    carried = min(state.memory.shape[1], capacity)
+    old = state.buffer
+    if keep and old is not None and old.tag == tag and old.used == carried:
+        if old.memory.shape[1] >= capacity:
+            return old
+        keys_held = old.keys[:, :carried]
+    else:
+        held = state.memory[:, :carried]
+        keys_held = (torch.tanh(held) if separable else held) @ w1.T
+    size = max(capacity, 2 * carried) if keep and bool(state.step.any()) else capacity
+    memory = w1.new_zeros(len(state.memory), size, w1.shape[1])
+    keys = w1.new_zeros(len(state.memory), size, w1.shape[0])
+    memory[:, :carried], keys[:, :carried] = state.memory[:, :carried], keys_held
+    return MemoryBuffer(memory, keys, carried, tag)
+
+
 def fused_scan(
     x: Tensor,
     weights: ScanWeights,
@@ -134,12 +164,15 @@ def fused_scan(
     Args:
         x: (T, B, input_size). weights, state, options, lengths: as for `sab_scan`.
         engine: `scan.cpp`'s module or `torch_engine`.
-        save: ``"activations"`` keeps the gates for the backward pass; ``"recompute"`` computes them again.
+        save: ``"activations"`` keeps the gates for the backward pass; ``"recompute"`` computes them
+            again.
             Either way the saved state is O(T·(n + d + k_top)) a sample.
-        lazy: skip scores that provably cannot enter the selection (same selection; C++ engine only).
+        lazy: skip scores that provably cannot enter the selection (same selection; C++ engine
+            only).
 
     Returns:
-        h (T, B, n), s (T, B, n), the final state, what was recalled, and (2,) int64: scores computed, scores held.
+        h (T, B, n), s (T, B, n), the final state, what was recalled, and (2,) int64: scores
+        computed, scores held.
 
     Raises:
         ValueError: a shape does not fit, or an option only the reference form supports.
@@ -153,7 +186,15 @@ def fused_scan(
         )
     steps, batch, _ = x.shape
     separable = options.score == "separable"
-    check_scan(x.new_empty(steps, batch, weights.w_ih.shape[0]), weights.w_hh, weights.scorer, state, options, lengths)  # fmt: skip
+    # fmt: skip
+    check_scan(
+        x.new_empty(steps, batch, weights.w_ih.shape[0]),
+        weights.w_hh,
+        weights.scorer,
+        state,
+        options,
+        lengths,
+    )
     # Time is kept on the CPU: a GPU is never waited for.
     lengths = torch.full((batch,), steps) if lengths is None else lengths.cpu()
     state = state.detach()
@@ -162,23 +203,23 @@ def fused_scan(
     w3 = x.new_empty(0) if separable else scorer[2]
     if separable:
         w1, w2 = w1[None], w2[None]
-    capacity = options.held(int((state.step + lengths).max()))
-    carried = min(state.memory.shape[1], int(capacity))
-    with torch.no_grad():
-        memory = x.new_zeros(batch, int(capacity), weights.w_hh.shape[1])
-        memory[:, :carried] = state.memory[:, :carried]
-        keys = x.new_zeros(batch, int(capacity), w1.shape[0])
-        held = memory[:, :carried]
-        keys[:, :carried] = (torch.tanh(held) if separable else held) @ w1.T
     differentiable = (x, weights.w_ih, weights.w_hh, weights.bias, *scorer)
     learning = torch.is_grad_enabled() and any(t.requires_grad for t in differentiable)
     codes = encode(options, save if learning else "nothing", lazy)
+    capacity = int(options.held(int((state.step + lengths).max())))
+    buffer = room(state, w1, separable, capacity, keep=not learning)
+    memory, keys = buffer.memory, buffer.keys
     start = SABState(state.h.contiguous(), state.c.contiguous(), memory, state.step.contiguous())
     h, s, h_end, c_end, index, alpha, mode, counts = _Scan.apply(
-        x, weights.w_ih, weights.w_hh, weights.bias, w1, w2, w3, start, keys, lengths.contiguous(), codes, engine
+        x, weights.w_ih, weights.w_hh, weights.bias, w1, w2, w3, start, keys, lengths.contiguous(),
+        codes, engine
     )  # fmt: skip
     slots = index.transpose(0, 1).long()
     recall = Recall(
         slots, alpha.transpose(0, 1), mode.transpose(0, 1) == 0, written_steps(slots, options)
     )
-    return h, s, SABState(h_end, c_end, memory, state.step + lengths), recall, counts
+    buffer.used = capacity
+    end = SABState(
+        h_end, c_end, memory[:, :capacity], state.step + lengths, None if learning else buffer
+    )
+    return h, s, end, recall, counts

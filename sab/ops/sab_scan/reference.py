@@ -1,7 +1,7 @@
 """Algorithm 1 of the paper in plain autograd: a line of the algorithm is a line of code.
 
-Slow on purpose: it is what the fast forms are compared with. Shapes: steps T, batch B, hidden n, memories held M,
-candidates K. Time is 1-based in comments, as in the paper.
+Slow on purpose: it is what the fast forms are compared with. Shapes: steps T, batch B, hidden n,
+memories held M, candidates K. Time is 1-based in comments, as in the paper.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def _key(memory: Tensor, scorer: tuple[Tensor, ...], options: ScanOptions) -> Te
     return (torch.tanh(memory) @ scorer[0])[..., None]
 
 
-def _scores(keys: Tensor, query: Tensor, scorer: tuple[Tensor, ...], options: ScanOptions) -> Tensor:
+def _scores(
+    keys: Tensor, query: Tensor, scorer: tuple[Tensor, ...], options: ScanOptions
+) -> Tensor:
     """Scores (B, M) from keys (B, M, d or 1) and query (B, n)."""
     if options.score == "additive":
         _, w2, w3 = scorer
@@ -65,9 +67,11 @@ def reference_scan(
 
     Args:
         gates: (T, B, 4n), W_ih x_t + b_ih + b_hh. w_hh: (4n, n).
-        scorer: (w1 (d, n), w2 (d, n), w3 (d,)), or (w_memory (n,), w_query (n,)) for the separable score.
+        scorer: (w1 (d, n), w2 (d, n), w3 (d,)), or (w_memory (n,), w_query (n,)) for the separable
+            score.
         state: where to start; its tensors get no gradient. options: the switches.
-        lengths: (B,) int64, valid steps of each sample; later steps leave the state and the memory as they are, and
+        lengths: (B,) int64, valid steps of each sample; later steps leave the state and the memory
+            as they are, and
             their outputs are zeros. ``None``: all T.
 
     Returns:
@@ -76,7 +80,8 @@ def reference_scan(
     Raises:
         ValueError: a shape does not fit.
 
-    Source: paper section 3, Algorithm 1; section 3.2 for the gradient. Comments quote the algorithm's lines.
+    Source: paper section 3, Algorithm 1; section 3.2 for the gradient. Comments quote the
+    algorithm's lines.
     """
     check_scan(gates, w_hh, scorer, state, options, lengths)
     state = state.detach()
@@ -85,8 +90,9 @@ def reference_scan(
     full = torch.full((batch,), steps, device=gates.device)
     lengths = full if lengths is None else lengths.to(gates.device)
     sliding = options.truncation == "sliding" and options.k_trunc is not None
-    # Sliding truncation is k_trunc copies of the recurrence, each cut at its own phase; at every step the copy that
-    # was cut longest ago reaches exactly k_trunc cells back. All copies have the same values and share the memory.
+    # Sliding truncation is k_trunc copies of the recurrence, each cut at its own phase; at every
+    # step the copy that was cut longest ago reaches exactly k_trunc cells back. All copies have the
+    # same values and share the memory.
     copies = options.k_trunc if sliding and options.k_trunc is not None else 1
     h = state.h.expand(copies, batch, n)
     c = state.c.expand(copies, batch, n)

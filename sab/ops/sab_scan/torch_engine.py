@@ -1,7 +1,7 @@
 """The scan's loop in torch operations: the portable engine, on CPU and GPU.
 
-Takes and returns the same tensors as `scan.cpp`; the comments there name them. On a GPU nothing waits for a value, so
-the whole loop can be captured in a CUDA graph.
+Takes and returns the same tensors as `scan.cpp`; the comments there name them. On a GPU nothing
+waits for a value, so the whole loop can be captured in a CUDA graph.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class Step:
     live: Tensor | None  # (B, 1)
 
 
-def schedule(steps: int, start: Tensor, lengths: Tensor, codes: Codes, device: torch.device) -> list[Step]:
+def schedule(
+    steps: int, start: Tensor, lengths: Tensor, codes: Codes, device: torch.device
+) -> list[Step]:
     """The bookkeeping of every step, from per-sample clocks kept on the CPU."""
     start, lengths = start.cpu(), lengths.cpu()
     out = []
@@ -105,7 +107,8 @@ def select_best(scores: Tensor, width: int) -> tuple[Tensor, Tensor]:
 
 
 def weigh(best: Tensor, count: Tensor | int, codes: Codes) -> tuple[Tensor, Tensor, Tensor]:
-    """Weights (B, K), their divisor (B,) and how they depend on the scores (B,); `sparse_weights.weigh`'s rule.
+    """Weights (B, K), their divisor (B,) and how they depend on the scores (B,);
+    `sparse_weights.weigh`'s rule.
 
     best: (B, K), −inf where a sample holds fewer; count: memories held.
     """
@@ -153,7 +156,8 @@ def weigh(best: Tensor, count: Tensor | int, codes: Codes) -> tuple[Tensor, Tens
 
 
 def weigh_backward(mode: Tensor, alpha: Tensor, total: Tensor, g: Tensor, last: Tensor) -> Tensor:
-    """Gradient of the candidates' scores (B, K) from the gradient ``g`` of their weights; last: (B, 1), C's last."""
+    """Gradient of the candidates' scores (B, K) from the gradient ``g`` of their weights; last: (B,
+    1), C's last."""
     mode = mode[:, None]
     centred = g - (alpha * g).sum(1, keepdim=True)
     margin = torch.where(alpha > 0, centred / total[:, None], 0.0)
@@ -170,6 +174,22 @@ def _activate(gates: Tensor, n: int) -> tuple[Tensor, ...]:
     return gates.chunk(4, 1)
 
 
+def cell_backward(
+    gates: Tensor, c_prev: Tensor, c: Tensor, dhat: Tensor, dc: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the gradient of the gates before activation (B, 4n) and of c_prev (B, n)."""
+    i, f, g, o = gates.chunk(4, 1)
+    tc = torch.tanh(c)
+    dc = dc + dhat * o * (1 - tc * tc)
+    parts = (
+        dc * g * i * (1 - i),
+        dc * c_prev * f * (1 - f),
+        dc * i * (1 - g * g),
+        dhat * tc * o * (1 - o),
+    )
+    return torch.cat(parts, 1), dc * f
+
+
 def forward(
     x: Tensor,
     w_all: Tensor,
@@ -184,13 +204,16 @@ def forward(
     lengths: Tensor,
     options: list[int],
 ) -> list[Tensor]:
-    """The recurrence; see `scan.cpp`. Scores past ``REACH`` are found at the end, and the loop run again with tanh."""
+    """The recurrence; see `scan.cpp`. Scores past ``REACH`` are found at the end, and the loop run
+    again with tanh."""
     fast = x.device.type == "cpu"
     out = _forward(x, w_all, w1, w2, w3, h0, c0, memory, keys, start, lengths, options, fast)
     if fast and not options[6]:
         reach = max((float(v.abs().max()) if v.numel() else 0.0) for v in (keys, out[-1]))
         if not reach < REACH:
-            out = _forward(x, w_all, w1, w2, w3, h0, c0, memory, keys, start, lengths, options, False)
+            out = _forward(
+                x, w_all, w1, w2, w3, h0, c0, memory, keys, start, lengths, options, False
+            )
     return out[:-1]
 
 
@@ -269,7 +292,9 @@ def _forward(
                 buffer = work[:, :held]
                 scores = torch.add(keys[:, :held], q[k][:, None], out=buffer).tanh_() @ w3
             if step.count is not None:
-                scores = scores.masked_fill(sample.new_tensor(range(held)) >= step.count[:, None], -torch.inf)
+                scores = scores.masked_fill(
+                    sample.new_tensor(range(held)) >= step.count[:, None], -torch.inf
+                )
             best, chosen = select_best(scores, width)
             fits = best.shape[1]
             a, divisor, how = weigh(best, held if step.count is None else step.count, codes)
@@ -353,13 +378,14 @@ def backward(
     w_hh = w_all[:, :n]
     for t in range(steps - 1, -1, -1):
         step = plan[t]
+        gates_t = gates[t] if codes.save != RECOMPUTE else z[t] @ w_all.T
         if codes.save == RECOMPUTE:
-            i, f, g, o = _activate(z[t] @ w_all.T, n)
-        else:
-            i, f, g, o = gates[t].chunk(4, 1)
+            _activate(gates_t, n)
         dhat = carry + dh_out[t]
         sent = None
-        if replays and step.writes:  # what later reads sent to this step's memory, as value and through its key
+        if (
+            replays and step.writes
+        ):  # what later reads sent to this step's memory, as value and through its key
             sent = dm[sample, step.slots]
             if key_to_memory:
                 through = dk[sample, step.slots] @ w1
@@ -398,19 +424,8 @@ def backward(
             if codes.states:
                 to_hat = dq[t] @ w2
                 dhat = dhat + (to_hat * (1 - torch.tanh(hh[t]) ** 2) if codes.separable else to_hat)
-        tc = torch.tanh(c[t + 1])
-
-        def cell(dhat: Tensor, dcell: Tensor, tc: Tensor = tc, at: int = t) -> tuple[Tensor, Tensor]:
-            dcell = dcell + dhat * o * (1 - tc * tc)
-            parts = (
-                dcell * g * i * (1 - i),
-                dcell * c[at] * f * (1 - f),
-                dcell * i * (1 - g * g),
-                dhat * tc * o * (1 - o),
-            )
-            return torch.cat(parts, 1), dcell * f
-
-        dg[t], dc = cell(dhat, dc)
+        cell = (gates_t, c[t], c[t + 1])
+        dg[t], dc = cell_backward(*cell, dhat, dc)
         if step.live is not None:
             dg[t] *= step.live
         carry = torch.zeros_like(carry) if step.cuts else dg[t] @ w_hh
@@ -418,5 +433,5 @@ def backward(
         if step.keep_mask is not None:
             carry, dc = carry * step.keep_mask, dc * step.keep_mask
         if sent is not None and codes.replay == WRITE_STEP:
-            dg[t] += cell(sent, torch.zeros_like(sent))[0]
+            dg[t] += cell_backward(*cell, sent, torch.zeros_like(sent))[0]
     return [dg, dk, dq, dw3]
