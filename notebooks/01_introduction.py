@@ -65,7 +65,7 @@ from sab.notebook import glue, show
 from sab.tasks.copy import CopyTask
 
 notebook.parameters(profile, seed)
-notebook.setup(seed)
+_ = notebook.setup(seed)
 
 # %% [markdown]
 # ## Two difficulties, not one

@@ -59,7 +59,7 @@ from sab.notebook import glue, show, show_table
 from sab.ops.sab_scan import SABState
 
 notebook.parameters(profile, seed)
-notebook.setup(seed)
+_ = notebook.setup(seed)
 
 # %% [markdown]
 # ## Forward: be reminded

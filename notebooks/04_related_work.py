@@ -62,7 +62,7 @@ from sab.models.sab import SABLayer
 from sab.notebook import glue, show
 
 notebook.parameters(profile, seed)
-notebook.setup(seed)
+_ = notebook.setup(seed)
 
 # %% [markdown]
 # ## A measure: hops
@@ -268,19 +268,16 @@ short = inputs[:, :40]
 sizes = {"input_size": 4, "hidden_size": 16, "output_size": 4}
 
 
-def built(model, config):
-    torch.manual_seed(seed)
-    return model(config)
-
-
-torch.manual_seed(seed)
 networks = {
-    "LSTM, TBPTT-4": built(LSTM, LSTMConfig(**sizes, k_trunc=4)),
-    "LSTM + attention, BPTT": built(AttentiveLSTM, AttentiveLSTMConfig(**sizes)),
-    "Transformer, 2 layers": small_transformer,
-    "SAB (4, 2, 8)": SABLayer(4, 16, k_trunc=4, k_top=2, k_att=8, block_offset=1),
+    "LSTM, TBPTT-4": lambda: LSTM(LSTMConfig(**sizes, k_trunc=4)),
+    "LSTM + attention, BPTT": lambda: AttentiveLSTM(AttentiveLSTMConfig(**sizes)),
+    "Transformer, 2 layers": lambda: small_transformer,
+    "SAB (4, 2, 8)": lambda: SABLayer(4, 16, k_trunc=4, k_top=2, k_att=8, block_offset=1),
 }
-credit = {name: credit_autograd(network, short)[0] for name, network in networks.items()}
+credit = {}
+for name, build in networks.items():
+    torch.manual_seed(seed)
+    credit[name] = credit_autograd(build(), short)[0]
 show(
     credit_matrix(
         credit,
