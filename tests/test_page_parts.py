@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sab.experiments import claims
 from tools import pages
 from tools.paper_map import PageError
 from tools.paths import BOOK, ROOT
@@ -50,12 +51,14 @@ def test_fill_folder_fills_the_book(tmp_path: Path) -> None:
 
 
 def test_verdict_counts_every_claim() -> None:
-    lines = pages.verdict().splitlines()
-    counts = [[int(cell) for cell in re.findall(r"\| (\d+) (?=\|)", line)] for line in lines[2:]]
-    counts = [row for row in counts if len(row) == 5]
-    for total, *verdicts in counts:
+    lines = pages.verdict().splitlines()[2:]
+    counts = [[int(cell) for cell in re.findall(r"\| (\d+) (?=\|)", line)] for line in lines]
+    *parts, whole = [row for row in counts if len(row) == 5]
+    assert whole[0] == len(claims.load())
+    for total, *verdicts in [*parts, whole]:
         assert total == sum(verdicts)
-    assert counts[-1] == [sum(column) for column in zip(*counts[:-1], strict=True)]
+    if parts:
+        assert whole == [sum(column) for column in zip(*parts, strict=True)]
 
 
 def test_references_are_cited_and_citations_exist() -> None:

@@ -78,4 +78,4 @@ def test_a_missing_chapter_is_refused() -> None:
 def test_the_page_has_every_entry() -> None:
     page = paper_map()
     assert all(entry["paper"] in page for entry in ENTRIES)
-    assert all(f"### {title}" in page for title in KINDS.values())
+    assert all(f"## {title}" in page for title in KINDS.values())

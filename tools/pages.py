@@ -36,15 +36,20 @@ def verdict() -> str:
     sources: dict[str, list[claims.Verdict]] = {}
     for one in found:
         sources.setdefault(one.claim.source, []).append(one)
+    settled = [one for one in found if one.verdict != claims.NOT_RUN]
+    begun = {one.claim.source for one in settled}
+    rest = [one for one in found if one.claim.source not in begun]
+    rows = {source: members for source, members in sources.items() if source in begun}
+    if rest and begun:
+        rows["the rest"] = rest
+    rows["**all**"] = found
     lines = [
-        f"| the paper's | claims | {' | '.join(claims.VERDICTS)} |",
+        f"| in the paper | claims | {' | '.join(claims.VERDICTS)} |",
         f"| --- | ---: |{' ---: |' * len(claims.VERDICTS)}",
     ]
-    rows = {**sources, "**all**": found}
     for source, members in rows.items():
         counts = claims.tally(members)
         lines.append(f"| {source} | {len(members)} | {' | '.join(map(str, counts.values()))} |")
-    settled = [one for one in found if one.verdict != claims.NOT_RUN]
     if settled:
         lines += ["", "| claim | paper | ours | verdict |", "| --- | ---: | ---: | --- |"]
         lines += [_settled(one) for one in settled]

@@ -99,7 +99,7 @@ def paper_map() -> str:
     parts = []
     for kind, title in KINDS.items():
         head = ["| in the paper | chapter | source | test |", "| --- | --- | --- | --- |"]
-        lines = [f"### {title}", "", *head]
+        lines = [f"## {title}", "", *head]
         for entry in read("paper_map"):
             if entry["kind"] == kind:
                 lines.append(f"| {' | '.join(_map_cells(entry))} |")
