@@ -243,18 +243,21 @@ with style():
     ax.legend()
     with_alt(
         fig,
-        "Hops against distance in time, logarithmic axis. Plain recurrence rises to 100. "
-        "A fixed skip of 10 makes a saw-tooth up to about 20. An untrained SAB stays at a few "
-        "hops. Full attention is a flat line at one.",
+        "Hops against distance in time, logarithmic axis. Plain recurrence rises to 100. A fixed "
+        "skip of 10 makes a saw-tooth that stays below 20. An untrained SAB drops to one, two or "
+        "three hops at the memories it recalls and climbs as the plain recurrence does between "
+        "them. Full attention is a flat line at one.",
     )
 show(fig, "Fewest hops from step 101 back to earlier steps. SAB's line depends on what it recalls.")
 
 # %% [markdown]
-# Even an untrained SAB reaches the first step in {glue:text}`sab_far:d` hops, and most steps in
-# far fewer than the plain recurrence, because a recalled memory has itself recalled others. Two
-# honest remarks. These are the shortest roads; whether a *useful* amount of credit goes along them
-# depends on the weights. And roads through several recalls are also why the paper gives no tight
-# bound for the cost of the backward pass: the graph of recalls is deeper than one read.
+# Even an untrained SAB reaches the first step in {glue:text}`sab_far:d` hops. At a memory that it
+# recalls, or that a recalled one had recalled, the road is short however far back it lies; between
+# two such memories it lengthens step by step, as in a plain recurrence. So everything depends on
+# *which* memories are recalled. Two honest remarks. These are the shortest roads; whether a useful
+# amount of credit goes along them depends on the weights. And roads through several recalls are
+# also why the paper gives no tight bound for the cost of the backward pass: the graph of recalls is
+# deeper than one read.
 
 # %% [markdown]
 # ## Reading far is not training far
@@ -280,13 +283,13 @@ for name, build in networks.items():
     credit[name] = credit_autograd(build(), short)[0]
 show(
     credit_matrix(
-        credit,
-        alt="Four credit matrices of 40 steps. LSTM with TBPTT-4: small triangles on the diagonal. "
-        "LSTM with attention and the Transformer: the whole lower triangle. SAB: small triangles "
-        "on the diagonal and vertical stripes to the left of it, the four steps before recalled "
-        "memories.",
+        {name: matrix for name, matrix in credit.items() if "TBPTT" not in name},
+        alt="Three credit matrices of 40 steps. LSTM with attention and the Transformer: the whole "
+        "lower triangle. SAB: small triangles on the diagonal and vertical stripes to the left of "
+        "it, the four steps before recalled memories.",
     ),
-    "Credit from output steps (rows) to input steps (columns). White is exactly zero.",
+    "Credit from output steps (rows) to input steps (columns). White is exactly zero. TBPTT-4 would "
+    "have the triangles on the diagonal and nothing else.",
 )
 
 # %%
