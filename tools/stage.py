@@ -16,6 +16,7 @@ from nbformat import NotebookNode
 from tools.paths import BOOK, ROOT, STAGE, toc_files
 
 MATHJAX_PARTS = ("tex-chtml-full.js", "output/chtml/fonts/woff-v2")
+EXAMPLES = Path("tests/examples")
 IMAGE = re.compile(r'src="data:image/png;base64,([A-Za-z0-9+/=\s]+)"')
 
 
@@ -45,6 +46,8 @@ def stage(executed: Mapping[str, Path]) -> None:
         raise StageError(f"_toc.yml names pages that do not exist: {', '.join(missing)}")
     shutil.rmtree(STAGE, ignore_errors=True)
     shutil.copytree(BOOK, STAGE / "book", ignore=shutil.ignore_patterns("__pycache__", "*.py"))
+    # Pages show these by literalinclude: what stands on a page is what is tested.
+    shutil.copytree(ROOT / EXAMPLES, STAGE / EXAMPLES, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("_config.yml", "_toc.yml"):
         shutil.copy(ROOT / name, STAGE / name)
     fill_folder(STAGE / "book")
