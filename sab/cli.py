@@ -237,6 +237,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser().parse_args(arguments)
     try:
         return ACTIONS[args.command](args)
+    except BrokenPipeError:  # whoever read our output, such as head, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (ValueError, OSError) as error:
         if os.environ.get("SAB_TRACEBACK") == "1":
             raise

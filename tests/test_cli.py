@@ -3,6 +3,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -255,6 +257,12 @@ def test_json_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert cell["verdict"] == "not run at this scale"
     assert sab("table", "3", "--format", "markdown") == 0
     assert capsys.readouterr().out.startswith("| row | metric | paper |")
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    command = f"{sys.executable} -m sab.cli list table1 | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
+    assert done.stdout.startswith("Table 1") and done.stderr == ""
 
 
 def test_traceback_on_request(monkeypatch: pytest.MonkeyPatch) -> None:

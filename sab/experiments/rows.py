@@ -9,7 +9,7 @@ from typing import Any
 from sab.experiments.config import RunConfig, TrainConfig, TransferConfig, did_you_mean
 from sab.experiments.profiles import PROFILES, Profile
 
-RECIPE: dict[str, Any] = {"lr": 3e-3, "clip": 0.1, "batch_size": 64, "schedule": "step"}
+RECIPE: dict[str, Any] = {"lr": 1e-2, "clip": 0.1, "batch_size": 64, "schedule": "step"}
 
 
 @dataclass(frozen=True)

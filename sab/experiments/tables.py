@@ -2,7 +2,7 @@
 
 Every run starts from one recipe: 128 units and Adam as the paper's appendix has it (section 7.1),
 batch 64 from the released program. What neither states was searched for (experiment ``search``):
-lr 3e-3, gradient norm clipped to 0.1, forget bias +1, k_att = 2, and the learning rate divided by
+lr 1e-2, gradient norm clipped to 0.1, forget bias +1, k_att = 2, and the learning rate divided by
 ten for the last fifth of the updates.
 """
 
@@ -16,7 +16,7 @@ from sab.experiments.config import did_you_mean
 from sab.experiments.rows import Experiment, Row
 from sab.models.sab import SABConfig
 
-BUDGET = {20: 3000, 100: 4500, 200: 6000, 300: 8000}
+BUDGET = {20: 10000, 100: 7000, 200: 8000, 300: 9000}
 WATCHED = (0, 100, 250, 500, 1000, 1500, 2000, 2500, 3000, 4000, 5000, 6000, 7000, 8000)
 
 
@@ -62,6 +62,8 @@ def _copy() -> Experiment:
         lstm_row(20, 5),
         lstm_row(20),
     )
+    # The short delay wants larger steps: at 1e-2 a seed can stand at 97 % after 6,000 updates.
+    rows = tuple(dataclasses.replace(row, train={**row.train, "lr": 2e-2}) for row in rows)
     return Experiment("copy", "Copy with a short delay, T=20", "copy", rows)
 
 
@@ -132,7 +134,7 @@ def _learns() -> Experiment:
     whole = [
         row(
             "released",
-            "all the released program's switches, its lr 1e-3 and clip 1, 10,000 updates",
+            "all the released program's switches, scalar input, lr 1e-3, clip 1",
             {"updates": 10000, "lr": 1e-3, "clip": 1.0, "schedule": "constant"},
             **preset(SABConfig.released()),
             encoding="scalar",
@@ -167,7 +169,7 @@ def _search() -> Experiment:
             seeds=1,
         )
         for name, (model, config) in models.items()
-        for lr in (1e-3, 3e-3)
+        for lr in (1e-3, 3e-3, 1e-2)
         for clip in (0.1, 1.0)
     ]
     title = "Search for what the paper leaves open: copy, T=100, 1,500 updates"
