@@ -113,7 +113,6 @@ def with_skip(k):
 
 
 far = {k: int(hops(with_skip(k))[0]) for k in (2, 5, 10, 25, 50)}
-best = min(far, key=far.get)
 glue("skip_ten", far[10])
 print("hops over 100 steps, by skip:", far)
 assert all(far[k] == 100 // k + 100 % k for k in far)
@@ -172,8 +171,8 @@ for back in (20, 19, 7):
 #
 # Attention {cite:p}`bahdanau2015neural` makes the choice depend on the content: score every stored
 # state against the present one, turn the scores into weights by a softmax, read the weighted sum.
-# Applied by a recurrent network to its own past states {cite:p}`cheng2016lstmn` it gives the
-# paper's strongest baseline, "LSTM + full self-attention". Every state is one hop from every
+# Applied by a recurrent network to its own past states {cite:p}`cheng2016lstmn` it gives a
+# strong baseline of the paper, "LSTM + full self-attention". Every state is one hop from every
 # other.
 
 # %%
