@@ -275,11 +275,13 @@ show(
 
 # %% tags=["nbval-check-output"]
 reached = {name: int((matrix > 0).sum()) for name, matrix in credit.items()}
-glue("reached_full", reached["BPTT"])
-glue("reached_cut", reached["TBPTT-5"])
 print(reached)
 assert reached["BPTT"] == length * (length + 1) // 2
 assert reached["TBPTT-5"] == length // window * (window * (window + 1) // 2)
+
+# %%
+glue("reached_full", reached["BPTT"])
+glue("reached_cut", reached["TBPTT-5"])
 
 # %% [markdown]
 # Of the {glue:text}`reached_full:d` pairs (output, earlier input) that BPTT serves, TBPTT with

@@ -113,9 +113,11 @@ def with_skip(k):
 
 
 far = {k: int(hops(with_skip(k))[0]) for k in (2, 5, 10, 25, 50)}
-glue("skip_ten", far[10])
 print("hops over 100 steps, by skip:", far)
 assert all(far[k] == 100 // k + 100 % k for k in far)
+
+# %%
+glue("skip_ten", far[10])
 
 # %% [markdown]
 # Over 100 steps a skip of 10 needs {glue:text}`skip_ten:d` hops instead of 100. For *this*
