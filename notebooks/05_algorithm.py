@@ -37,7 +37,9 @@ import sys
 if importlib.util.find_spec("sab") is None:
     repository = "https://github.com/sab-book/sab-book"
     if not os.path.isdir("sab-book"):
-        subprocess.run(["git", "clone", "--quiet", "--depth", "1", repository, "sab-book"], check=True)
+        subprocess.run(
+            ["git", "clone", "--quiet", "--depth", "1", repository, "sab-book"], check=True
+        )
     os.chdir("sab-book")
     subprocess.run([sys.executable, "tools/colab_setup.py"], check=True)
     sys.path.insert(0, os.getcwd())

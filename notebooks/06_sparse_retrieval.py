@@ -34,7 +34,9 @@ import sys
 if importlib.util.find_spec("sab") is None:
     repository = "https://github.com/sab-book/sab-book"
     if not os.path.isdir("sab-book"):
-        subprocess.run(["git", "clone", "--quiet", "--depth", "1", repository, "sab-book"], check=True)
+        subprocess.run(
+            ["git", "clone", "--quiet", "--depth", "1", repository, "sab-book"], check=True
+        )
     os.chdir("sab-book")
     subprocess.run([sys.executable, "tools/colab_setup.py"], check=True)
     sys.path.insert(0, os.getcwd())
@@ -218,6 +220,7 @@ for factor in (0.01, 1, 100):
 #
 # Autograd agrees:
 
+
 # %%
 def weigh(scores):
     return sparse_weights(scores[None], k_top=2).dense(4)[0]
@@ -307,7 +310,9 @@ for pattern in ([2.0, 1.0, 0.0], [0.0, 1.0, 2.0]):
     near = torch.tensor([pattern]) * 1e-4
     print(pattern, "x 0.0001:", [round(w, 2) for w in sparse_weights(near, 2).dense(3)[0].tolist()])
 tied = torch.zeros(1, 3)
-print("exactly tied:          ", [round(w, 2) for w in sparse_weights(tied, 2).dense(3)[0].tolist()])
+print(
+    "exactly tied:          ", [round(w, 2) for w in sparse_weights(tied, 2).dense(3)[0].tolist()]
+)
 
 # %% [markdown]
 # ## Taking in
@@ -372,6 +377,7 @@ show(
 # How much is there to choose from? At step $t$ the memory holds $\lfloor (t-1)/k_{\mathrm{att}}
 # \rfloor$ states, so a sequence of $T$ steps costs about $T^2 / 2k_{\mathrm{att}}$ scores. How
 # much is read is bounded by $T\, k_{\mathrm{top}}$.
+
 
 # %%
 def budget(steps, k_att, k_top=5):
@@ -479,7 +485,9 @@ assert all((g != 0).any() for g in gradient[2])
 # %% tags=["nbval-check-output"]
 largest = max(0.0 if g is None else g.abs().max().item() for g in gradient[1])
 print("k_top = 1, largest gradient of the scorer:", largest)
-print("k_top = 2, all three matrices get gradient:", all((g != 0).any().item() for g in gradient[2]))
+print(
+    "k_top = 2, all three matrices get gradient:", all((g != 0).any().item() for g in gradient[2])
+)
 
 # %% [markdown]
 # This is worth remembering when you meet the paper's row (1, 1), the weakest SAB of its Table 1.

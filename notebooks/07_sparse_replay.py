@@ -35,7 +35,9 @@ import sys
 if importlib.util.find_spec("sab") is None:
     repository = "https://github.com/sab-book/sab-book"
     if not os.path.isdir("sab-book"):
-        subprocess.run(["git", "clone", "--quiet", "--depth", "1", repository, "sab-book"], check=True)
+        subprocess.run(
+            ["git", "clone", "--quiet", "--depth", "1", repository, "sab-book"], check=True
+        )
     os.chdir("sab-book")
     subprocess.run([sys.executable, "tools/colab_setup.py"], check=True)
     sys.path.insert(0, os.getcwd())
@@ -137,6 +139,7 @@ print(f"memory {unread} is not: h follows it with factor {alpha[0, unread]:.0f}"
 # \frac{\partial \boldsymbol h}{\partial \boldsymbol m^{(i)}} = \alpha_i \boldsymbol I + \frac{1}{Z}\left(\boldsymbol m^{(i)} - \boldsymbol s\right)
 # \left(\frac{\partial a_i}{\partial \boldsymbol m^{(i)}}\right)^{\!\top} .
 # $$ (eq-full)
+
 
 # %%
 def read_out(memories):
@@ -243,7 +246,9 @@ for layer in layers.values():
 for name, layer in layers.items():
     graph = credit(layer)
     far = graph & ~chain_graph(layer.options, steps)
-    print(f"replay {name:10s}: pairs with credit {int(graph.sum()):4d}, of them by recall {int(far.sum()):4d}")
+    print(
+        f"replay {name:10s}: pairs with credit {int(graph.sum()):4d}, of them by recall {int(far.sum()):4d}"
+    )
 
 # %% [markdown]
 # ### And at inference?
@@ -306,6 +311,7 @@ show(
     caption="The same reads under three readings of truncation.",
 )
 
+
 # %%
 def replayed(layer, write_step):
     """Steps that a gradient entering at a memory reaches along the chain."""
@@ -347,6 +353,7 @@ for name, layer in readings_of.items():
 # things: the longest chain of jumps, the inputs reached, and the number of different *routes* from
 # the loss.
 
+
 # %%
 def depth(layer, steps):
     """Longest chain of jumps and number of routes from the last loss, with blocks and full replay."""
@@ -368,7 +375,10 @@ lengths = (20, 40, 80, 160)
 depths = [depth(base, length) for length in lengths]
 show_table(
     ["steps", "longest chain of jumps", "inputs reached", "routes"],
-    [(t, a, b, f"{c:,}" if c < 1e6 else f"{c:.1e}") for t, (a, b, c) in zip(lengths, depths, strict=True)],
+    [
+        (t, a, b, f"{c:,}" if c < 1e6 else f"{c:.1e}")
+        for t, (a, b, c) in zip(lengths, depths, strict=True)
+    ],
     caption="The backward graph of one loss; k_top = 2, k_att = k_trunc = 4, blocks with offset 1.",
 )
 glue("local_bound", base.options.k_top * base.options.k_trunc)
@@ -399,6 +409,7 @@ assert depths[-1][1] > 2 * base.options.k_top * base.options.k_trunc
 # The forward pass is the same. We take twelve untrained models and compare the norm of their
 # gradient on the copy task, at four delays.
 
+
 # %%
 def gradient_norm(layer, T, start):
     """Norm of the gradient of a fixed random read-out over the whole sequence."""
@@ -425,11 +436,22 @@ ratio = norms["states"] / norms["scorer"]
 
 # %%
 show_table(
-    ["delay", "scorer: median", "scorer: largest", "states: median", "states: largest", "more than 100 times apart"],
+    [
+        "delay",
+        "scorer: median",
+        "scorer: largest",
+        "states: median",
+        "states: largest",
+        "more than 100 times apart",
+    ],
     [
         (
             T,
-            *(f"{v:.1e}" for rule in norms for v in (norms[rule][:, i].median(), norms[rule][:, i].max())),
+            *(
+                f"{v:.1e}"
+                for rule in norms
+                for v in (norms[rule][:, i].median(), norms[rule][:, i].max())
+            ),
             f"{int((ratio[:, i] > 100).sum())} of {len(starts)}",
         )
         for i, T in enumerate(delays)
@@ -470,6 +492,7 @@ memories = torch.randn(1, 8, n, dtype=torch.float64)
 
 def through_scores(rule, factor):
     """Norms of d s / d W3 and of d s / d memories through the scores alone."""
+
     def summary(m, w):
         a = additive(m, h_hat, w1, w2, w)
         weights = softmax_weights(a) if rule == "softmax" else sparse_weights(a, 3).dense(8)

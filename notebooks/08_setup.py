@@ -35,7 +35,9 @@ import sys
 if importlib.util.find_spec("sab") is None:
     repository = "https://github.com/sab-book/sab-book"
     if not os.path.isdir("sab-book"):
-        subprocess.run(["git", "clone", "--quiet", "--depth", "1", repository, "sab-book"], check=True)
+        subprocess.run(
+            ["git", "clone", "--quiet", "--depth", "1", repository, "sab-book"], check=True
+        )
     os.chdir("sab-book")
     subprocess.run([sys.executable, "tools/colab_setup.py"], check=True)
     sys.path.insert(0, os.getcwd())
@@ -173,6 +175,7 @@ assert abs(judged[0.9]["string_accuracy"] - 0.9**10) < 0.03
 # \mathrm{CE}_{10} = \ln 8, \qquad \mathrm{CE} = \frac{10 \ln 8}{T + 20} .
 # $$ (eq-memoryless)
 
+
 # %%
 def memoryless(task, y):
     """Logits of a model that knows when to answer and nothing of what."""
@@ -191,7 +194,13 @@ for T in (20, 100, 300, 5000):
     assert abs(measured["ce10"] - formula["ce10"]) < 1e-4
     everywhere = 1 - task.length * (1 - formula["accuracy"]) / task.steps
     rows.append(
-        (T, f"{formula['accuracy']:.1%}", f"{formula['ce10']:.3f}", f"{formula['ce']:.4f}", f"{everywhere:.2%}")
+        (
+            T,
+            f"{formula['accuracy']:.1%}",
+            f"{formula['ce10']:.3f}",
+            f"{formula['ce']:.4f}",
+            f"{everywhere:.2%}",
+        )
     )
 show_table(
     ["delay", "accuracy", "CE of the ten", "CE of all steps", "right answers, counting blanks"],
@@ -362,9 +371,17 @@ show_table(
         ("batch", train.batch_size, "released code"),
         ("k_att on copy", default.k_att, "released code"),
         ("forget bias at the start", f"+{default.forget_bias:g}", "trial runs"),
-        ("schedule", f"{train.schedule}: times {train.lr_factor:g} after {train.drop_at[0]:.0%}", "trial runs"),
+        (
+            "schedule",
+            f"{train.schedule}: times {train.lr_factor:g} after {train.drop_at[0]:.0%}",
+            "trial runs",
+        ),
         ("updates on copy", ", ".join(f"{n:,} at T={T}" for T, n in BUDGET.items()), "budget"),
-        ("stop early", f"{train.solved_at:.1%} on held-out data, {train.solved_times} times running", "ours"),
+        (
+            "stop early",
+            f"{train.solved_at:.1%} on held-out data, {train.solved_times} times running",
+            "ours",
+        ),
         ("gradient through the scores", default.score_gradient, "chapter 7"),
         ("block offset", default.block_offset, "released code"),
     ],
@@ -396,6 +413,7 @@ assert "score_gradient" in differ
 #
 # A profile scales an experiment and changes nothing else about it.
 
+
 # %%
 def count(profile):
     return sum(seeds_of(row, profile) for e in EXPERIMENTS.values() for row in e.rows)
@@ -418,7 +436,7 @@ show_table(
 #
 # - **The wrong loss looks excellent.** Remember nothing, and at a delay of 5,000 the training loss
 #   is already almost zero. Progress on the task is in the third decimal of the loss.
-# - **A dozen silent cells.** The paper's appendix is not unusually terse. It is what was
+# - **So many silent cells.** The paper's appendix is not unusually terse. It is what was
 #   customary. It is still not enough to run the experiments.
 # - **A difference between two rows can be noise by construction.** The PTB pair is the rare case
 #   in which one can prove it.
