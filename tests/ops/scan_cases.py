@@ -1,0 +1,355 @@
+"""Cases of the scan that the tests share, and a second writing of Algorithm 1 to compare with.
+
+`naive` goes sample by sample and memory by memory over Python lists, straight from the equations:
+it shares nothing
+with `sab.ops` but the options and the way results are handed over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sab.ops.sab_scan import Recall, SABState, ScanOptions, ScanWeights, initial_state, sab_scan
+
+INPUTS, HIDDEN = 3, 5
+FAST = ("torch", "cpp")
+FORMS = ("reference", *FAST)
+
+CHOICES: dict[str, Sequence[Any]] = {
+    "k_top": (1, 2, 3),
+    "k_att": (1, 2, 3),
+    "k_trunc": (None, 1, 3, 4),
+    "block_offset": (0, 1),
+    "replay": ("full", "write_step", "none"),
+    "score_gradient": ("scorer", "states"),
+    "score": ("additive", "separable"),
+    "threshold": ("k_top+1", "k_top"),
+    "short_memory": ("margin", "softmax", "raw"),
+    "initial_memory": ("empty", "zero"),
+}
+
+
+@dataclass
+class Case:
+    """One scan to run: leaves, what is passed of x, and the gradients of h and s (``None``: that
+    output is unused).
+    """
+
+    options: ScanOptions
+    x: Tensor
+    weights: ScanWeights
+    state: SABState
+    lengths: Tensor | None = None
+    view: Callable[[Tensor], Tensor] = lambda x: x
+    dh: Tensor | None = None
+    ds: Tensor | None = None
+
+    @property
+    def leaves(self) -> dict[str, Tensor]:
+        w = self.weights
+        named = {"x": self.x, "w_ih": w.w_ih, "w_hh": w.w_hh, "bias": w.bias}
+        return named | {f"scorer[{i}]": v for i, v in enumerate(w.scorer)}
+
+    @property
+    def dims(self) -> tuple[int, int]:
+        steps, batch, _ = self.view(self.x).shape
+        return steps, batch
+
+    def to(self, dtype: torch.dtype) -> Case:
+        """The same numbers in another precision, with leaves of their own."""
+
+        def cast(v: Tensor) -> Tensor:
+            return v.detach().to(dtype).requires_grad_()
+
+        w, s = self.weights, self.state
+        return dataclasses.replace(
+            self,
+            x=cast(self.x),
+            weights=ScanWeights(
+                cast(w.w_ih), cast(w.w_hh), cast(w.bias), tuple(cast(v) for v in w.scorer)
+            ),
+            state=SABState(s.h.to(dtype), s.c.to(dtype), s.memory.to(dtype), s.step),
+            dh=None if self.dh is None else self.dh.to(dtype),
+            ds=None if self.ds is None else self.ds.to(dtype),
+        )
+
+
+@dataclass
+class Outcome:
+    """What a scan gave, gradients included."""
+
+    h: Tensor
+    s: Tensor
+    end: SABState
+    recall: Recall
+    grads: dict[str, Tensor] = field(default_factory=dict)
+
+
+def generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def draw_weights(
+    options: ScanOptions,
+    seed: int,
+    hidden: int = HIDDEN,
+    score_size: int | None = None,
+    inputs: int = INPUTS,
+    spread: float = 1.0,
+) -> ScanWeights:
+    """Large random weights, so that what is read differs from step to step; ``spread`` scales the
+    scores.
+    """
+    source = generator(seed)
+
+    def draw(*size: int, scale: float = 1.0) -> Tensor:
+        v = torch.randn(*size, generator=source, dtype=torch.float64) * scale
+        return v.requires_grad_()
+
+    d = score_size or hidden
+    if options.score == "additive":
+        scorer: tuple[Tensor, ...] = (draw(d, hidden), draw(d, hidden), draw(d, scale=spread))
+    else:
+        scorer = (draw(hidden, scale=spread), draw(hidden, scale=spread))
+    return ScanWeights(
+        draw(4 * hidden, inputs), draw(4 * hidden, hidden, scale=0.6), draw(4 * hidden), scorer
+    )
+
+
+def draw_case(
+    options: ScanOptions,
+    seed: int = 0,
+    steps: int = 9,
+    batch: int = 2,
+    hidden: int = HIDDEN,
+    spread: float = 1.0,
+    **more: Any,
+) -> Case:
+    """A float64 case with random weights, inputs, output gradients; ``more`` replaces fields."""
+    score_size = more.pop("score_size", None)
+    source = generator(1000 + seed)
+    x = torch.randn(steps, batch, INPUTS, generator=source, dtype=torch.float64).requires_grad_()
+    dh, ds = torch.randn(2, steps, batch, hidden, generator=source, dtype=torch.float64)
+    state = initial_state(batch, hidden, options, like=x)
+    weights = draw_weights(options, seed, hidden, score_size, spread=spread)
+    case = Case(options, x, weights, state, dh=dh, ds=ds)
+    return dataclasses.replace(case, **more)
+
+
+def carried(options: ScanOptions, seed: int, batch: int, hidden: int = HIDDEN) -> SABState:
+    """A state as a first part of unequal lengths leaves it: random, with each sample's own step and
+    memories.
+    """
+    source = generator(2000 + seed)
+    step = torch.randint(0, 6, (batch,), generator=source)
+    held = step // options.k_att + options.zero_slots
+    memory = torch.randn(batch, int(held.max()), hidden, generator=source, dtype=torch.float64)
+    if options.zero_slots:
+        memory[:, 0] = 0
+    memory *= (torch.arange(memory.shape[1]) < held[:, None])[..., None]
+    h, c = torch.randn(2, batch, hidden, generator=source, dtype=torch.float64)
+    return SABState(h, c, memory, step)
+
+
+def random_case(seed: int) -> Case:
+    """A case with every switch, size and layout drawn at random."""
+    pick = random.Random(seed)
+    options = ScanOptions(**{name: pick.choice(values) for name, values in CHOICES.items()})
+    k_trunc, k_att = options.k_trunc or 3, options.k_att
+    # shorter than a block, one longer, odd, and shorter than the first write
+    steps = pick.choice(sorted({1, max(1, k_att - 1), max(1, k_trunc - 1), k_trunc + 1, 7, 11}))
+    batch = pick.choice((1, 2, 3))
+    case = draw_case(options, seed, steps, batch, score_size=pick.choice((None, 2, 7)))
+    if pick.random() < 0.5:
+        case.lengths = torch.randint(1, steps + 1, (batch,), generator=generator(seed))
+    if pick.random() < 0.5:
+        case.state = carried(options, seed, batch)
+    layout = pick.choice(("contiguous", "batch first", "strided"))
+    if layout == "batch first":
+        case.x = case.x.detach().transpose(0, 1).contiguous().requires_grad_()
+        case.view = lambda x: x.transpose(0, 1)
+    elif layout == "strided":
+        wide = torch.randn(steps, batch, 2 * INPUTS, generator=generator(seed), dtype=torch.float64)
+        case.x = wide.requires_grad_()
+        case.view = lambda x: x[..., ::2]
+    if (unused := pick.choice(("none", "none", "h", "s"))) != "none":
+        setattr(case, f"d{unused}", None)
+    return case
+
+
+def run(case: Case, form: str, **settings: Any) -> Outcome:
+    """Run ``case`` by ``form`` and differentiate."""
+    x = case.view(case.x)
+    out = sab_scan(x, case.weights, case.state, case.options, case.lengths, form=form, **settings)
+    return differentiate(case, Outcome(*out))
+
+
+def differentiate(case: Case, out: Outcome) -> Outcome:
+    loss = torch.zeros((), dtype=out.h.dtype)
+    if case.dh is not None:
+        loss = loss + (out.h * case.dh).sum()
+    if case.ds is not None:
+        loss = loss + (out.s * case.ds).sum()
+    names, leaves = zip(*case.leaves.items(), strict=True)
+    grads: Sequence[Tensor | None] = [None] * len(leaves)
+    if loss.requires_grad:
+        grads = torch.autograd.grad(loss, leaves, allow_unused=True)
+    for name, leaf, grad in zip(names, leaves, grads, strict=True):
+        out.grads[name] = torch.zeros_like(leaf) if grad is None else grad
+    out.h, out.s = out.h.detach(), out.s.detach()
+    return out
+
+
+def difference(a: Tensor, b: Tensor) -> float:
+    """Largest difference, relative to the largest number of ``a`` if above 1; NaN shows."""
+    assert a.shape == b.shape, f"{tuple(a.shape)} against {tuple(b.shape)}"
+    if a.numel() == 0:
+        return 0.0
+    return float((a - b).abs().max() / max(1.0, float(a.abs().max())))
+
+
+def check_same(a: Outcome, b: Outcome, tolerance: float, note: object = "") -> None:
+    """All of two outcomes agree: outputs, end state, recall and every gradient."""
+    for name in ("indices", "steps", "tied"):
+        assert torch.equal(getattr(a.recall, name), getattr(b.recall, name)), f"{name}: {note}"
+    assert torch.equal(a.end.step, b.end.step), note
+    pairs = {
+        "h": (a.h, b.h),
+        "s": (a.s, b.s),
+        "weights": (a.recall.weights, b.recall.weights),
+        "end.h": (a.end.h, b.end.h),
+        "end.c": (a.end.c, b.end.c),
+        "end.memory": (a.end.memory, b.end.memory),
+    }
+    pairs |= {f"d{name}": (a.grads[name], b.grads[name]) for name in a.grads}
+    for name, (u, v) in pairs.items():
+        error = difference(u, v)
+        assert error <= tolerance, f"{name} differs by {error:.1e}: {note}"  # NaN fails too
+
+
+def naive(case: Case) -> tuple[Outcome, float]:
+    """Algorithm 1 over Python lists, one sample after the other; block truncation only.
+
+    Also returns the smallest gap between neighbours among the sorted scores that matter (the
+    candidates and the first
+    one left out): where it is large, no rounding can change what is selected.
+    """
+    o, x = case.options, case.view(case.x)
+    steps, batch, _ = x.shape
+    n = case.weights.w_hh.shape[1]
+    k = o.k_top if o.threshold == "k_top" else o.k_top + 1
+    h_rows, s_rows, ends, gap = [], [], [], math.inf
+    indices = torch.full((batch, steps, k), -1)
+    weights = torch.zeros(batch, steps, k, dtype=x.dtype)
+    written_at = torch.full((batch, steps, k), -1)
+    tied = torch.ones(batch, steps, dtype=torch.bool)
+    for b in range(batch):
+        began = int(case.state.step[b])
+        count = began // o.k_att + (o.initial_memory == "zero")
+        memory = list(case.state.memory[b, :count])
+        keyed = list(memory)  # what the scorer sees of each memory
+        when = [(i + (o.initial_memory == "empty")) * o.k_att for i in range(count)]
+        h, c = case.state.h[b], case.state.c[b]
+        hs, ss = [], []
+        length = steps if case.lengths is None else int(case.lengths[b])
+        for t in range(length):
+            now = began + t + 1
+            if o.k_trunc is not None and (now - o.block_offset) % o.k_trunc == 0:
+                h, c = h.detach(), c.detach()
+            hat, c_next = _cell(case.weights, x[t, b], h, c)
+            query = hat.detach() if o.score_gradient == "scorer" else hat
+            scores = [_score(case, m, query) for m in keyed]
+            values = [v.item() for v in scores]
+            order = sorted(range(len(values)), key=lambda i: (-values[i], i))
+            for p, q in pairwise(order[: k + 1]):
+                gap = min(gap, values[p] - values[q])
+            order = order[:k]
+            alpha, free = _weigh(o, [scores[i] for i in order], len(scores))
+            s = torch.zeros(n, dtype=x.dtype)
+            for a, i in zip(alpha, order, strict=True):
+                s = s + a * memory[i]
+            for p, (a, i) in enumerate(zip(alpha, order, strict=True)):
+                indices[b, t, p], weights[b, t, p] = i, a.item()
+                written_at[b, t, p] = when[i]
+            tied[b, t] = not free
+            h_next = hat + s
+            if now % o.k_att == 0:
+                kept = h_next
+                if o.replay == "none":
+                    kept = h_next.detach()
+                elif o.replay == "write_step":
+                    kept = _cell(case.weights, x[t, b], h.detach(), c.detach())[0] + s.detach()
+                memory.append(kept)
+                keyed.append(kept.detach() if o.score_gradient == "scorer" else kept)
+                when.append(now)
+            h, c = h_next, c_next
+            hs.append(h)
+            ss.append(s)
+        padding = [torch.zeros(n, dtype=x.dtype)] * (steps - length)
+        h_rows.append(torch.stack(hs + padding))
+        s_rows.append(torch.stack(ss + padding))
+        ends.append((h.detach(), c.detach(), [m.detach() for m in memory], began + length))
+    most = max(len(m) for _, _, m, _ in ends)
+    end_memory = torch.zeros(batch, most, n, dtype=x.dtype)
+    for b, (_, _, held, _) in enumerate(ends):
+        for i, m in enumerate(held):
+            end_memory[b, i] = m
+    end = SABState(
+        torch.stack([h for h, *_ in ends]),
+        torch.stack([c for _, c, *_ in ends]),
+        end_memory,
+        torch.tensor([step for *_, step in ends]),
+    )
+    out = Outcome(
+        torch.stack(h_rows, 1),
+        torch.stack(s_rows, 1),
+        end,
+        Recall(indices, weights, tied, written_at),
+    )
+    return differentiate(case, out), gap
+
+
+def _cell(weights: ScanWeights, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    i, f, g, o = (weights.w_ih @ x + weights.w_hh @ h + weights.bias).split(len(h))
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    return o.sigmoid() * c.tanh(), c
+
+
+def _score(case: Case, memory: Tensor, query: Tensor) -> Tensor:
+    if case.options.score == "separable":
+        w_memory, w_query = case.weights.scorer
+        return w_memory @ memory.tanh() + w_query @ query.tanh()
+    w1, w2, w3 = case.weights.scorer
+    return w3 @ (w1 @ memory + w2 @ query).tanh()
+
+
+def _weigh(o: ScanOptions, a: list[Tensor], held: int) -> tuple[list[Tensor], bool]:
+    """Weights of the sorted candidates' scores, and whether they depend on them."""
+    if not a:
+        return [], False
+    if held <= o.k_top and o.short_memory == "raw":
+        return a, True
+    if held <= o.k_top and o.short_memory == "softmax":
+        return list(torch.stack(a).softmax(0)), held > 1
+    if o.threshold == "k_top":
+        margins = [(v - (a[-1] + 1e-7)).relu() for v in a]
+        total = sum(margins, torch.zeros_like(a[0])) + 1e-7
+        return [m / total for m in margins], any(m > 0 for m in margins)
+    margins = [(v - a[-1]).relu() for v in a]
+    total = sum(margins, torch.zeros_like(a[0]))
+    ulp = torch.finfo(a[0].dtype).eps * max(abs(a[0].item()), abs(a[-1].item()))
+    if total.item() <= 8 * ulp:
+        read = min(o.k_top, held)
+        return [torch.full_like(v, (p < read) / read) for p, v in enumerate(a)], False
+    if sum(m > 0 for m in margins) == 1:
+        return [torch.full_like(v, float(p == 0)) for p, v in enumerate(a)], False
+    return [m / total for m in margins], True
