@@ -109,6 +109,8 @@ def contexts(browser: Browser) -> Iterator[dict[str, BrowserContext]]:
         )
         for name, width in WIDTHS.items()
     }
+    for context in made.values():
+        context.set_default_timeout(90_000)  # a busy machine is slow, not wrong
     yield made
     for context in made.values():
         context.close()
