@@ -322,8 +322,9 @@ print(
 # \boldsymbol s .
 # $$
 #
-# The weights sum to one, so the summary lies among the memories. But the sum $\hat{\boldsymbol h}
-# + \boldsymbol s$ goes into the memory in its turn, and later summaries are built from it. An
+# The weights sum to one, so the summary lies among the memories. But the sum
+# $\hat{\boldsymbol h} + \boldsymbol s$ goes into the memory in its turn, and later summaries are
+# built from it. An
 # LSTM's hidden state is bounded by one in every component. Is this?
 
 # %%
