@@ -1,0 +1,152 @@
+"""Building the C++ form: without a compiler, without a writable folder, and by two processes at
+once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from sab.ops.sab_scan import cpp
+
+# What a process does: run the automatic form twice, print which form that was and a fingerprint.
+RUN = """
+import logging, sys
+logging.basicConfig(format="LOG %(name)s %(levelname)s %(message)s")
+import torch
+from sab.models.sab import SAB, SABConfig
+from sab.ops.sab_scan import cpp
+{change}
+torch.set_num_threads(1)
+torch.manual_seed(0)
+model = SAB(SABConfig(3, 6, 4, k_top=2)).double()
+x = torch.randn(2, 9, 3, dtype=torch.float64)
+for _ in range(2):
+    y, _ = model(x)
+    y.sum().backward()
+built = cpp.load_scan()
+print("FORM", "torch" if built is None else "cpp")
+print("SUM %.10f" % (y.sum() + model.layer.w1.grad.sum()).item())
+print("FILE", getattr(built, "__file__", None))
+"""
+# Compiles in a third of the time, and is what a platform without OpenMP uses.
+PORTABLE = 'cpp._flags = lambda: ["-O0", "-std=c++20"]'
+
+
+def start(change: str = "", **environment: str) -> subprocess.Popen[str]:
+    inherited = {k: v for k, v in os.environ.items() if k not in ("SAB_SCAN", "CXX")}
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(RUN).format(change=change)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        env={**inherited, "OMP_NUM_THREADS": "1", **environment},
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[dict[str, str], list[str]]:
+    """What it printed by name, and its log lines."""
+    try:
+        out, err = process.communicate(timeout=500)
+    finally:
+        process.kill()
+    assert process.returncode == 0, err
+    printed = dict(line.split(" ", 1) for line in out.splitlines())
+    return printed, [line for line in err.splitlines() if line.startswith("LOG")]
+
+
+def test_no_compiler_runs_the_torch_form_and_says_so_once(tmp_path: Path) -> None:
+    process = start(CXX="/nonexistent", TORCH_EXTENSIONS_DIR=str(tmp_path))
+    expected = start(SAB_SCAN="reference")
+    printed, log = finish(process)
+    assert printed["FORM"] == "torch"
+    assert len(log) == 1
+    assert log[0].startswith("LOG sab WARNING The C++ scan cannot be built (")
+    assert log[0].endswith("; the torch form runs instead.")
+    assert printed["SUM"] == finish(expected)[0]["SUM"]
+
+
+def test_two_processes_build_at_once_beside_a_read_only_folder(tmp_path: Path) -> None:
+    """Neither can write where torch puts extensions; both share the temporary folder's one build."""
+    blocked = tmp_path / "file"
+    blocked.touch()
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    environment = {"TORCH_EXTENSIONS_DIR": str(blocked / "extensions"), "TMPDIR": str(folder)}
+    processes = [start(PORTABLE, **environment) for _ in range(2)]
+    found = [finish(process) for process in processes]
+    for printed, log in found:
+        assert printed["FORM"] == "cpp", log
+        assert Path(printed["FILE"]).is_relative_to(folder)
+        assert not log
+    assert found[0][0] == found[1][0]
+    assert found[0][0]["SUM"] == finish(start(SAB_SCAN="torch"))[0]["SUM"]
+    libraries = list(folder.rglob("*.so"))
+    assert len(libraries) == 1, "built once"
+    assert not list(folder.rglob("lock")), "a lock left behind would block the next process"
+
+
+def test_two_processes_load_the_same_build() -> None:
+    found = [finish(process) for process in [start() for _ in range(2)]]
+    assert found[0] == found[1]
+    assert found[0][0]["FORM"] == "cpp" and not found[0][1]
+
+
+def test_a_machine_with_a_compiler_builds() -> None:
+    """Without this, the comparisons with C++ would compare the torch form twice and nobody notice."""
+    assert shutil.which("ninja") and (shutil.which("c++") or shutil.which("g++"))
+    assert cpp.load_scan() is not None
+
+
+def test_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "extensions"))
+    assert cpp._folder("scan") == tmp_path / "extensions" / "scan"
+    blocked = tmp_path / "file"
+    blocked.touch()
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(blocked))
+    folder = cpp._folder("scan")
+    assert folder.is_dir() and folder.is_relative_to(tmp_path / "temporary")
+    assert folder.parent.name == f"sab-extensions-{os.getuid()}"
+    monkeypatch.setattr("tempfile.tempdir", str(blocked))
+    with pytest.raises(OSError, match="set TORCH_EXTENSIONS_DIR"):
+        cpp._folder("scan")
+
+
+def test_the_temporary_folder_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library is loaded from there: nobody else may write in it."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    blocked = tmp_path / "file"
+    blocked.touch()
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(blocked))
+    parent = cpp._folder("scan").parent
+    assert parent.stat().st_mode & 0o077 == 0
+    parent.chmod(0o777)  # as somebody else might have left it for us
+    with pytest.raises(OSError):
+        cpp._folder("scan")
+
+
+def test_a_build_is_kept_by_what_it_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = cpp._name()
+    assert name == cpp._name() and name.startswith("sab_scan_")
+    monkeypatch.setattr(cpp, "_flags", lambda: ["-O0"])
+    other = cpp._name()
+    monkeypatch.setattr(cpp, "_cpu_features", lambda: "flags: none")
+    third = cpp._name()
+    monkeypatch.setattr("torch.__version__", "0.0")
+    assert len({name, other, third, cpp._name()}) == 4
+
+
+def test_every_source_counts() -> None:
+    """A header that is not listed would leave an old build in use after a change."""
+    folder = Path(cpp.__file__).parent
+    assert set(cpp.SOURCES) == {
+        path.name for path in folder.iterdir() if path.suffix in (".cpp", ".h")
+    }
