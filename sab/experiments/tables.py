@@ -65,8 +65,8 @@ def _copy() -> Experiment:
     # The short delay wants larger steps (at 1e-2 a seed stood at 97 % after 6,000 updates), and
     # then a slow landing (at a constant 2e-2 it collapsed once, at update 7,750).
     landing = {"lr": 2e-2, "schedule": "cosine"}
-    rows = tuple(dataclasses.replace(row, train={**row.train, **landing}) for row in rows)
-    return Experiment("copy", "Copy with a short delay, T=20", "copy", rows)
+    landed = tuple(dataclasses.replace(row, train={**row.train, **landing}) for row in rows)
+    return Experiment("copy", "Copy with a short delay, T=20", "copy", landed)
 
 
 def _table1() -> Experiment:
