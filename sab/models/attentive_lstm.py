@@ -1,5 +1,7 @@
-"""LSTM with full self-attention over its own past states: the paper's dense baseline (section 4,
-Tables 1 to 3 and 5)."""
+"""LSTM with full self-attention over its own past states: the paper's dense baseline.
+
+Source: paper section 4, Tables 1 to 3 and 5.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,13 @@ class AttentiveLSTMConfig:
     """Settings of `AttentiveLSTM`.
 
     Attributes:
-        input_size, hidden_size, output_size: widths. score_size: width of the scorer; ``None``:
-            hidden_size.
+        input_size: width of the input.
+        hidden_size: width n of the state.
+        output_size: width of the read-out.
+        score_size: width d of the scorer; ``None``: hidden_size.
         k_trunc: steps of sequential backpropagation; ``None`` is full BPTT. Reads are never cut.
         forget_bias: added to the forget gate's bias at the start.
-        form: which form computes it, as in `SABConfig`.
+        form: which form computes it, named as in `SABConfig`; ``"graph"`` runs as ``"torch"``.
     """
 
     input_size: int = 10
@@ -49,8 +53,11 @@ class AttentiveLSTMConfig:
 
 @dataclass(frozen=True)
 class DenseRecall:
-    """Weights (B, T, N) of every read over the N states written; state s of this call is the last T
-    columns' s-th."""
+    """What was recalled at each step, over every state written.
+
+    Attributes:
+        weights: (B, T, N) over the N states; the last T columns are the states of this call.
+    """
 
     weights: Tensor
 
@@ -61,10 +68,9 @@ class DenseRecall:
 
 
 class AttentiveLSTM(nn.Module):
-    """LSTM that adds a softmax-weighted sum of all its past states to its hidden state, with SAB's
-    read-out.
+    """LSTM that adds a softmax-weighted sum of all its past states to its hidden state.
 
-    Shapes: x (B, T, input_size) → logits (B, T, output_size).
+    The read-out is SAB's. Shapes: x (B, T, input_size) → logits (B, T, output_size).
     """
 
     def __init__(self, config: AttentiveLSTMConfig | None = None) -> None:
@@ -91,12 +97,17 @@ class AttentiveLSTM(nn.Module):
         lengths: Tensor | None = None,
         return_recall: bool = False,
     ) -> Any:
-        """Logits, the final state[, DenseRecall].
+        """Run the model over a sequence.
 
         Args:
-            x: (B, T, input_size). state: where to start; it gets no gradient. lengths: (B,) int64.
+            x: (B, T, input_size).
+            state: where to start; a fresh one if ``None``; it gets no gradient.
+            lengths: (B,) int64, valid steps of each sample; ``None``: all T.
             return_recall: also return the weights; computed with a graph, since they are not kept
                 without one.
+
+        Returns:
+            Logits (B, T, output_size), the final state[, DenseRecall].
 
         Raises:
             ValueError: a shape or a length does not fit.

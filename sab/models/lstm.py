@@ -6,6 +6,7 @@ Computed by `torch.nn.LSTM`; truncation runs it block by block and detaches the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,9 @@ class LSTMConfig:
     """Settings of `LSTM`.
 
     Attributes:
-        input_size, hidden_size, output_size: widths.
+        input_size: width of the input.
+        hidden_size: width n of the state.
+        output_size: width of the read-out.
         k_trunc: steps of backpropagation; ``None`` is full BPTT, k is TBPTT-k in blocks 1…k,
             k+1…2k.
         forget_bias: added to the forget gate's bias at the start.
@@ -34,8 +37,7 @@ class LSTMConfig:
     forget_bias: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse sizes that are not positive integers and a bias that is not finite
-        (ValueError)."""
+        """Refuse sizes that are not positive integers and a bias not finite (ValueError)."""
         for name in ("input_size", "hidden_size", "output_size"):
             positive_int(name, getattr(self, name))
         if self.k_trunc is not None:
@@ -68,8 +70,8 @@ def check_input(x: Tensor, input_size: int, lengths: Tensor | None) -> None:
 class LSTM(nn.Module):
     """LSTM with a linear read-out.
 
-    Shapes: x (B, T, input_size) → logits (B, T, output_size) and the state (h, c), each (B,
-    hidden_size), detached.
+    Shapes: x (B, T, input_size) → logits (B, T, output_size) and the state (h, c), each
+    (B, hidden_size), detached.
     """
 
     def __init__(self, config: LSTMConfig | None = None) -> None:
@@ -78,7 +80,7 @@ class LSTM(nn.Module):
         self.config = config or LSTMConfig()
         self.lstm = nn.LSTM(self.config.input_size, self.config.hidden_size, batch_first=True)
         self.readout = nn.Linear(self.config.hidden_size, self.config.output_size)
-        add_forget_bias(self.lstm.bias_ih_l0, self.config.forget_bias)
+        add_forget_bias(cast(Tensor, self.lstm.bias_ih_l0), self.config.forget_bias)
 
     def hidden(
         self, x: Tensor, state: State | None = None, lengths: Tensor | None = None
@@ -86,8 +88,9 @@ class LSTM(nn.Module):
         """Hidden states (B, T, hidden_size), zeros where padded, and the final state.
 
         Args:
-            x: (B, T, input_size). state: where to start (zeros if ``None``); it gets no gradient.
-            lengths: (B,) int64, valid steps of each sample.
+            x: (B, T, input_size).
+            state: where to start (zeros if ``None``); it gets no gradient.
+            lengths: (B,) int64, valid steps of each sample; ``None``: all T.
 
         Raises:
             ValueError: a shape or a length does not fit.

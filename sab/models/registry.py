@@ -20,8 +20,14 @@ MODELS: dict[str, tuple[type, type[nn.Module]]] = {
 
 
 def register(name: str, config_class: type, model_class: type[nn.Module]) -> None:
-    """Add a model: ``model_class(config_class(...))`` must give a module called as ``model(x) →
-    (logits, state)``.
+    """Add a model: ``model_class(config_class(...))`` must give a module.
+
+    The module is called as ``model(x) → (logits, state)``.
+
+    Args:
+        name: what `build` will know it by.
+        config_class: a dataclass of settings.
+        model_class: the module; its constructor takes a ``config_class``.
 
     Raises:
         ValueError: the name is taken by another model.
@@ -33,6 +39,11 @@ def register(name: str, config_class: type, model_class: type[nn.Module]) -> Non
 
 def build(name: str, config: Any = None, **settings: Any) -> nn.Module:
     """Build a registered model from a config object, a dict, or keyword settings.
+
+    Args:
+        name: a key of ``MODELS``.
+        config: an object of the model's config class, or a dict of its settings.
+        **settings: single settings; they override those of the dict.
 
     Raises:
         ValueError: unknown model or setting, or a setting out of range.

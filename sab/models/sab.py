@@ -23,19 +23,20 @@ from sab.ops.sab_scan import (
 
 @dataclass(frozen=True)
 class SABConfig:
-    """Settings of `SAB`; the defaults are the recipe that learns the copy task (see the chapter on
-    copy).
+    """Settings of `SAB`; the defaults are the recipe that learns the copy task.
 
     Attributes:
-        input_size, hidden_size, output_size: widths. score_size: width d of the scorer; ``None``:
-            hidden_size.
+        input_size: width of the input.
+        hidden_size: width n of the state.
+        output_size: width of the read-out.
+        score_size: width d of the scorer; ``None``: hidden_size.
         k_top … initial_memory: see `sab.ops.sab_scan.ScanOptions`.
-        scorer_init: ``"unit"``: w3 from N(0, 1), W1 and W2 as `torch.nn.Linear`; ``"released"``: w3
-            (or the separable
-            score's weights) from N(0, 0.01²), W1 and W2 from N(0, 1).
+        scorer_init: ``"unit"``: w3 (or the separable score's weights) from N(0, 1), W1 and W2 from
+            U(−1/√n, 1/√n) as `torch.nn.Linear`; ``"released"``: w3 (or the separable score's
+            weights) from N(0, 0.01²), W1 and W2 from N(0, 1).
         forget_bias: added to the forget gate's bias at the start.
         form: which form of the scan computes it: ``"auto"``, ``"reference"``, ``"torch"``,
-            ``"cpp"`` or ``"graph"``.
+            ``"cpp"`` or ``"graph"``; see `sab.ops.sab_scan.sab_scan`.
     """
 
     input_size: int = 10
@@ -74,8 +75,10 @@ class SABConfig:
 
     @classmethod
     def literal(cls, **settings: Any) -> SABConfig:
-        """The paper to the letter: exact score gradient, sliding truncation, margins from two
-        memories on."""
+        """The paper to the letter: exact score gradient and sliding truncation.
+
+        The margin rule holds from two memories on, as in the defaults.
+        """
         return cls(**{"score_gradient": "states", "truncation": "sliding", **settings})
 
     @classmethod
@@ -114,7 +117,12 @@ class SABLayer(nn.Module):
         """Build the weights.
 
         Args:
-            input_size, hidden_size, score_size, scorer_init, forget_bias, form: see `SABConfig`.
+            input_size: see `SABConfig`, as for the next five.
+            hidden_size: width n of the state.
+            score_size: width d of the scorer; ``None``: hidden_size.
+            scorer_init: ``"unit"`` or ``"released"``.
+            forget_bias: added to the forget gate's bias.
+            form: ``"auto"``, ``"reference"``, ``"torch"``, ``"cpp"`` or ``"graph"``.
             **options: switches of `sab.ops.sab_scan.ScanOptions`.
 
         Raises:
@@ -193,8 +201,8 @@ class SABLayer(nn.Module):
         """Run the layer over a sequence.
 
         Args:
-            x: (B, T, input_size). state: where to start; a fresh one if ``None``; it gets no
-                gradient.
+            x: (B, T, input_size).
+            state: where to start; a fresh one if ``None``; it gets no gradient.
             lengths: (B,) int64, valid steps of each sample; outputs beyond are zeros.
             return_recall: also return what was recalled.
 
@@ -217,7 +225,8 @@ class SABLayer(nn.Module):
         """One step without a graph, for streaming; equal to the sequence form.
 
         Args:
-            x: (B, input_size). state: from `init_state` or an earlier call.
+            x: (B, input_size).
+            state: from `init_state` or an earlier call.
 
         Returns:
             h (B, n), s (B, n), the next state.
@@ -260,10 +269,11 @@ class SAB(nn.Module):
         lengths: Tensor | None = None,
         return_recall: bool = False,
     ) -> Any:
-        """Logits (B, T, output_size), the final state[, Recall]; arguments and errors as
-        `SABLayer.forward`."""
+        """Logits (B, T, output_size), the final state[, Recall].
+
+        Arguments and errors as `SABLayer.forward`.
+        """
         h, s, state, recall = self.layer(x, state, lengths, return_recall=True)
-        # time-major here: the layer's outputs are transposed views, and a product would copy them
-        # back
+        # Time-major: the layer's outputs are transposed views, which a product would copy back.
         y = (self.v1(h.transpose(0, 1)) + self.v2(s.transpose(0, 1))).transpose(0, 1)
         return (y, state, recall) if return_recall else (y, state)

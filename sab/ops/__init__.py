@@ -1,2 +1,1 @@
-"""The mathematics of the book: each operation as a readable reference, the costly ones beside a
-fast form."""
+"""The mathematics of the book: readable references, and fast forms of the costly ones."""

@@ -1,10 +1,9 @@
-"""The LSTM that reads every past state by softmax attention: the paper's dense baseline (section
-4).
+"""The LSTM that reads every past state by softmax attention: the paper's dense baseline.
 
 Same cell, scorer and fusion as Algorithm 1, with softmax over all memories in place of the sparse
-rule and every state written. Three forms, as for the SAB scan: `reference` (plain autograd), and
-one `torch.autograd.Function` with a hand-derived backward over a loop in C++ or in torch
-operations. Time first: x (T, B, input_size).
+rule, and every state written (paper section 4). Three forms: `reference` (plain autograd), and one
+`torch.autograd.Function` with a hand-derived backward over a loop in C++ or in torch operations.
+Time first: x (T, B, input_size).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from sab.ops.sab_scan.dispatch import choose_form
 from sab.ops.sab_scan.fused import pack
 from sab.ops.sab_scan.reference import lstm_cell
 from sab.ops.sab_scan.torch_engine import cell_backward
-from sab.ops.sab_scan.types import SABState, ScanOptions, ScanWeights, check_scan
+from sab.ops.sab_scan.types import SABState, ScanOptions, ScanWeights, check_scan, mask_padding
 
 OPTIONS = ScanOptions(k_top=1, k_att=1, k_trunc=None)  # what the shared checks need to know
 
@@ -63,26 +62,31 @@ def reference(
 
 
 def torch_forward(
-    x: Tensor, w_all: Tensor, w1: Tensor, w2: Tensor, w3: Tensor, h0: Tensor, c0: Tensor,
-    memory: Tensor, keys: Tensor, start: Tensor, lengths: Tensor, saving: bool,
-) -> list[Tensor]:  # fmt: skip
+    x: Tensor,
+    w_all: Tensor,
+    w1: Tensor,
+    w2: Tensor,
+    w3: Tensor,
+    h0: Tensor,
+    c0: Tensor,
+    memory: Tensor,
+    keys: Tensor,
+    start: Tensor,
+    lengths: Tensor,
+    saving: bool,
+) -> list[Tensor]:
     """The loop in torch operations; same tensors as ``attentive_forward`` in `attentive.h`."""
     steps, batch, inputs = x.shape
     n, wide = w_all.shape[0] // 4, w_all.shape[1]
     start, lengths = start.to(x.device), lengths.to(x.device)
     z, gates = x.new_zeros(steps + 1, batch, wide), x.new_empty(steps, batch, 4 * n)
-    c, hh, q = (
-        x.new_empty(steps + 1, batch, n),
-        x.new_empty(steps, batch, n),
-        x.new_empty(steps, batch, keys.shape[2]),
-    )
+    c, hh = x.new_empty(steps + 1, batch, n), x.new_empty(steps, batch, n)
+    q = x.new_empty(steps, batch, keys.shape[2])
     h, s = x.new_empty(steps, batch, n), x.new_zeros(steps, batch, n)
     alpha = x.new_zeros(steps, batch, memory.shape[1])
     z[:-1, :, n : n + inputs], z[:, :, n + inputs], z[0, :, :n], c[0] = x, 1, h0, c0
-    slot, sample = (
-        torch.arange(memory.shape[1], device=x.device),
-        torch.arange(batch, device=x.device),
-    )
+    slot = torch.arange(memory.shape[1], device=x.device)
+    sample = torch.arange(batch, device=x.device)
     most = int(start.max())
     for t in range(steps):
         live = (t < lengths)[:, None]
@@ -111,10 +115,24 @@ def torch_forward(
 
 
 def torch_backward(
-    dh_out: Tensor, ds_out: Tensor, w_all: Tensor, w1: Tensor, w2: Tensor, w3: Tensor,
-    memory: Tensor, keys: Tensor, start: Tensor, lengths: Tensor, alpha: Tensor, z: Tensor,
-    gates: Tensor, c: Tensor, hh: Tensor, q: Tensor, k_trunc: int,
-) -> list[Tensor]:  # fmt: skip
+    dh_out: Tensor,
+    ds_out: Tensor,
+    w_all: Tensor,
+    w1: Tensor,
+    w2: Tensor,
+    w3: Tensor,
+    memory: Tensor,
+    keys: Tensor,
+    start: Tensor,
+    lengths: Tensor,
+    alpha: Tensor,
+    z: Tensor,
+    gates: Tensor,
+    c: Tensor,
+    hh: Tensor,
+    q: Tensor,
+    k_trunc: int,
+) -> list[Tensor]:
     """Gradient of the gates, the keys, the queries and w3; same tensors as in `attentive.h`."""
     steps, batch, n = dh_out.shape
     start, lengths = start.to(dh_out.device), lengths.to(dh_out.device)
@@ -150,10 +168,21 @@ class _Attentive(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, w_ih: Tensor, w_hh: Tensor, bias: Tensor, w1: Tensor, w2: Tensor, w3:
-            Tensor,
-        state: SABState, keys: Tensor, lengths: Tensor, k_trunc: int, saving: bool, compiled: bool,
-    ) -> tuple[Tensor, ...]:  # fmt: skip
+        ctx: Any,
+        x: Tensor,
+        w_ih: Tensor,
+        w_hh: Tensor,
+        bias: Tensor,
+        w1: Tensor,
+        w2: Tensor,
+        w3: Tensor,
+        state: SABState,
+        keys: Tensor,
+        lengths: Tensor,
+        k_trunc: int,
+        saving: bool,
+        compiled: bool,
+    ) -> tuple[Tensor, ...]:
         w_all = pack(w_ih, w_hh, bias)
         w1, w2, w3 = w1.contiguous(), w2.contiguous(), w3.contiguous()
         loop = (state.memory, keys, state.step, lengths)
@@ -196,17 +225,18 @@ def attentive_scan(
     """Run the LSTM with softmax attention over all its past states.
 
     Args:
-        x: (T, B, input_size). weights: the parameters, scorer additive. state: where to start; it
-            gets no gradient.
+        x: (T, B, input_size).
+        weights: the parameters; the scorer is additive.
+        state: where to start; it gets no gradient.
         lengths: (B,) int64, valid steps of each sample; ``None``: all T.
         k_trunc: steps of sequential backpropagation, in blocks 1…k, k+1…2k; ``None``: full BPTT.
             Reads are not cut.
-        form: as for `sab_scan`.
+        form: as for `sab_scan`; ``"graph"`` runs the torch form as it is, without a CUDA graph.
 
     Returns:
         h (T, B, n), s (T, B, n), the final state (detached), and the weights (T, B, N) over the N
-        states written
-        (``None`` where no gradient is wanted and the fast form runs: they are not kept).
+        states written (``None`` where no gradient is wanted and the C++ form runs, which then does
+        not keep them).
 
     Raises:
         ValueError: a shape does not fit, an unknown form, or a k_trunc below 1.
@@ -217,7 +247,6 @@ def attentive_scan(
         positive_int("k_trunc", k_trunc)
     steps, batch, _ = x.shape
     form = choose_form(form, OPTIONS, x.device)
-    # fmt: skip
     check_scan(
         x.new_empty(steps, batch, weights.w_ih.shape[0]),
         weights.w_hh,
@@ -226,6 +255,8 @@ def attentive_scan(
         OPTIONS,
         lengths,
     )
+    if lengths is not None:  # what is padded must not reach even a product with zero
+        x = mask_padding(x, lengths)
     lengths = torch.full((batch,), steps) if lengths is None else lengths.cpu()
     state = state.detach()
     if form == "reference":

@@ -1,8 +1,7 @@
 """Scoring functions: how well a memory answers a query.
 
-Shapes: batch B, memories M, width n, score width d. Every function takes ``memories`` (B, M, n) and
-``query`` (B, n), and returns unnormalised scores (B, M). None of them divides, exponentiates or
-masks.
+Shapes: batch B, memories M, width n, score width d. Every function takes ``memories`` (B, M, n)
+and ``query`` (B, n), and returns unnormalised scores (B, M). None of them normalises or masks.
 """
 
 from __future__ import annotations
@@ -23,18 +22,22 @@ def _check(memories: Tensor, query: Tensor) -> tuple[int, int]:
 
 
 def additive(memories: Tensor, query: Tensor, w1: Tensor, w2: Tensor, w3: Tensor) -> Tensor:
-    """Score ``w3ᵀ tanh(W1 m + W2 q)``: the paper's (Algorithm 1, the two lines that define d and
-    a).
+    """Score ``w3ᵀ tanh(W1 m + W2 q)``: the paper's.
 
     Args:
-        memories: (B, M, n). query: (B, n).
-        w1: (d, n), for the memories. w2: (d, n), for the query. w3: (d,).
+        memories: (B, M, n).
+        query: (B, n).
+        w1: (d, n), for the memories.
+        w2: (d, n), for the query.
+        w3: (d,).
 
     Returns:
         Scores (B, M), unitless.
 
     Raises:
         ValueError: a shape does not fit.
+
+    Source: paper, Algorithm 1, the two lines that define d and a.
     """
     width, query_width = _check(memories, query)
     shape("w1", w1, (None, width))
@@ -47,7 +50,8 @@ def dot(memories: Tensor, query: Tensor) -> Tensor:
     """Score ``mᵀ q`` (Luong et al. 2015).
 
     Args:
-        memories: (B, M, n). query: (B, n).
+        memories: (B, M, n).
+        query: (B, n).
 
     Returns:
         Scores (B, M).
@@ -61,11 +65,14 @@ def dot(memories: Tensor, query: Tensor) -> Tensor:
 
 
 def scaled_dot(memories: Tensor, query: Tensor) -> Tensor:
-    """Score ``mᵀ q / √n`` (Vaswani et al. 2017, equation 1), with variance 1 for unit-variance
-    entries.
+    """Score ``mᵀ q / √n`` (Vaswani et al. 2017, equation 1).
+
+    The division gives the score variance 1 where the entries are independent, of mean 0 and
+    variance 1.
 
     Args:
-        memories: (B, M, n). query: (B, n).
+        memories: (B, M, n).
+        query: (B, n).
 
     Returns:
         Scores (B, M).
@@ -80,7 +87,9 @@ def bilinear(memories: Tensor, query: Tensor, w: Tensor) -> Tensor:
     """Score ``mᵀ W q`` (Luong et al. 2015, "general").
 
     Args:
-        memories: (B, M, n). query: (B, p). w: (n, p).
+        memories: (B, M, n).
+        query: (B, p).
+        w: (n, p).
 
     Returns:
         Scores (B, M).
@@ -96,11 +105,14 @@ def bilinear(memories: Tensor, query: Tensor, w: Tensor) -> Tensor:
 def separable(memories: Tensor, query: Tensor, w_memory: Tensor, w_query: Tensor) -> Tensor:
     """Score ``w_memoryᵀ tanh(m) + w_queryᵀ tanh(q)``: the released code's (discrepancy D1).
 
-    The query's term is the same for every memory, so it cancels wherever only differences of scores
-    count.
+    The query's term is the same for every memory, so it cancels wherever only differences of
+    scores count.
 
     Args:
-        memories: (B, M, n). query: (B, p). w_memory: (n,). w_query: (p,).
+        memories: (B, M, n).
+        query: (B, p).
+        w_memory: (n,).
+        w_query: (p,).
 
     Returns:
         Scores (B, M).

@@ -1,7 +1,6 @@
-"""From scores to weights: softmax, hard, and the paper's sparse rule (Algorithm 1, the lines from τ
-to ã).
+"""From scores to weights: softmax, hard, and the paper's sparse rule.
 
-Shapes: batch B, memories M, candidates K.
+Shapes: batch B, memories M, candidates K. The sparse rule is Algorithm 1's, the lines from τ to ã.
 """
 
 from __future__ import annotations
@@ -23,14 +22,13 @@ class SparseWeights:
     """The outcome of one sparse read.
 
     Attributes:
-        indices: (B, K) int64, the candidates, best first; −1 where there are fewer. K = k_top + 1
-            with the paper's
-            threshold (the last candidate is the threshold itself), k_top with the released one.
+        indices: (B, K) int64, the candidates, best first; −1 where there are fewer. With the
+            paper's threshold K = k_top + 1 (the last candidate is the threshold itself), with the
+            released one K = k_top.
         weights: (B, K), their weights; 0 for the threshold candidate.
         tied: (B,) bool, True where the weights do not depend on the scores: nothing to read, all
-            candidates tied,
-            or a single positive margin (its weight is the constant 1). No gradient reaches the
-            scores there.
+            candidates tied, or a single positive margin (its weight is the constant 1). No
+            gradient reaches the scores there.
     """
 
     indices: Tensor
@@ -48,7 +46,8 @@ def softmax_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """Softmax over the memories. A row with nothing allowed gives zeros, not NaN.
 
     Args:
-        scores: (B, M). mask: (B, M) bool, True where a memory may be read; ``None`` allows all.
+        scores: (B, M).
+        mask: (B, M) bool, True where a memory may be read; ``None`` allows all.
 
     Returns:
         Weights (B, M) that sum to 1, or to 0 in an empty row.
@@ -84,22 +83,30 @@ def hard_weights(scores: Tensor) -> Tensor:
 
 
 def candidate_count(k_top: int, threshold: str) -> int:
-    """How many candidates a read looks at: k_top + 1 by the paper, k_top by the released code
-    (D2)."""
+    """Candidates of a read: k_top + 1 by the paper, k_top by the released code (D2)."""
     return k_top + 1 if threshold == "k_top+1" else k_top
 
 
+def few_ulp(size: Tensor) -> Tensor:
+    """Eight ulp of numbers of magnitude ``size``; never so little that its inverse overflows."""
+    info = torch.finfo(size.dtype)
+    return 8 * (info.eps * size + info.tiny)
+
+
 def select(scores: Tensor, count: Tensor, width: int) -> Tensor:
-    """Indices of the best ``width`` of the first ``count[b]`` memories, by (score descending, index
-    ascending).
+    """Indices of the best ``width`` of the first ``count[b]`` memories.
+
+    The order is by (score descending, index ascending).
 
     Args:
-        scores: (B, M). count: (B,) int64, memories held by each sample. width: K ≥ 1.
+        scores: (B, M).
+        count: (B,) int64, memories held by each sample.
+        width: K ≥ 1.
 
     Returns:
         (B, K) int64, −1 where a sample holds fewer.
     """
-    batch, held = scores.shape
+    _, held = scores.shape
     allowed = torch.arange(held, device=scores.device) < count[:, None]
     ranked = scores.detach().masked_fill(~allowed, -torch.inf)
     order = ranked.sort(dim=1, descending=True, stable=True).indices[:, :width]
@@ -114,8 +121,11 @@ def weigh(
 
     Args:
         chosen: (B, K), scores of the candidates, best first (any value where ``indices`` is −1).
-        indices: (B, K) as `select` gives them. count: (B,) memories held.
-        k_top, threshold, short_memory: as in `sparse_weights`.
+        indices: (B, K), as `select` gives them.
+        count: (B,) int64, memories held by each sample.
+        k_top: as in `sparse_weights`.
+        threshold: as in `sparse_weights`.
+        short_memory: as in `sparse_weights`.
 
     Returns:
         weights (B, K) and tied (B,), as in `SparseWeights`.
@@ -133,9 +143,8 @@ def weigh(
         margins = torch.relu(chosen - tau) * used
         total = margins.sum(1, keepdim=True)
         size = torch.maximum(chosen[:, :1].abs(), tau.abs())
-        spread = (total > 8 * torch.finfo(chosen.dtype).eps * size)[:, 0]  # more than a few ulp
-        # With one positive margin the weight is the constant 1; autograd would leave rounding
-        # noise.
+        spread = (total > few_ulp(size))[:, 0]
+        # One positive margin has the constant weight 1; autograd would leave rounding noise.
         tied = ~spread | ((margins > 0).sum(1) == 1)
         ranks = torch.arange(indices.shape[1], device=chosen.device)
         read = torch.minimum(held, torch.full_like(held, k_top))[:, None]
@@ -177,28 +186,26 @@ def sparse_weights(
     short_memory: str = "margin",
     count: Tensor | None = None,
 ) -> SparseWeights:
-    """The paper's sparse weights (Algorithm 1): margins over the (k_top + 1)-th score, divided by
-    their sum.
+    """The paper's sparse weights: margins over the (k_top + 1)-th score, divided by their sum.
 
-    The candidates C are the first min(k_top + 1, M) memories by (score descending, index ascending)
-    and τ is the
-    score of C's last. With Z = Σ_C relu(a − τ) above a few ulp, α = relu(a − τ)/Z. The paper leaves
-    the other cases
-    open; here: one memory, or all candidates tied, gives uniform weights over the first min(k_top,
-    M) of C and no
-    gradient to the scores; 2 … k_top memories are all read but the weakest; a single positive
-    margin has the
-    constant weight 1. relu′(0) = 0; τ's gradient goes to C's last.
+    The candidates C are the first min(k_top + 1, M) memories by (score descending, index
+    ascending), and τ is the score of C's last. With Z = Σ_C relu(a − τ) above a few ulp,
+    α = relu(a − τ)/Z. The paper leaves the other cases open. Here:
+
+    - one memory, or all candidates tied: uniform weights over the first min(k_top, M) of C, and no
+      gradient to the scores;
+    - 2 … k_top memories: all are read but the weakest;
+    - a single positive margin: its weight is the constant 1.
+
+    relu′(0) = 0; τ's gradient goes to C's last.
 
     Args:
         scores: (B, M), unitless.
         k_top: memories read at most.
-        threshold: ``"k_top+1"`` (the paper) or ``"k_top"`` (the released code: τ is the k_top-th
-            score + 1e-7, the
-            sum has 1e-7 added, so k_top − 1 are read at most; D2).
+        threshold: ``"k_top+1"`` (the paper) or ``"k_top"`` (the released code, D2: τ is the
+            k_top-th score + 1e-7 and the sum has 1e-7 added, so k_top − 1 are read at most).
         short_memory: while M ≤ k_top, ``"margin"`` (the rule above), ``"softmax"`` over all M, or
-            ``"raw"`` (the
-            released code: the scores themselves are the weights; D3).
+            ``"raw"`` (the released code, D3: the scores themselves are the weights).
         count: (B,) int64, how many of the M memories each sample holds; ``None``: all.
 
     Returns:
@@ -206,6 +213,8 @@ def sparse_weights(
 
     Raises:
         ValueError: an argument is out of range or a shape does not fit.
+
+    Source: paper, Algorithm 1, the lines from τ to ã.
     """
     check_rule(k_top, threshold, short_memory)
     shape("scores", scores, (None, None))

@@ -1,9 +1,9 @@
-"""Builds and loads the C++ form of the scan on first use.
+"""Builds and loads the C++ forms of the two scans (SAB and dense attention) on first use.
 
-Builds are kept by torch version, compiler flags and processor features, so that one folder can
-serve several machines, and written by one process at a time (`torch.utils.cpp_extension` holds a
-lock). Where there is no compiler, or the folder cannot be written, one log line says so and the
-torch form runs.
+Builds are kept by source, versions of torch and Python, compiler flags and processor features, so
+that one folder can serve several machines. One process at a time writes them
+(`torch.utils.cpp_extension` holds a lock). Where there is no compiler, or no folder can be written,
+one log line says so and the torch form runs.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import os
 import platform
 import sys
 import tempfile
+import time
 from pathlib import Path
 from types import ModuleType
 
 import torch
 
 log = logging.getLogger("sab")
+STALE_SECONDS = 900  # a build takes one to two minutes
+# scan.cpp is compiled and includes the headers; a change of any of them makes a new build.
 SOURCES = ("scan.cpp", "scan_common.h", "scan_math.h", "attentive.h")
 
 
@@ -50,16 +53,28 @@ def _name() -> str:
     return "sab_scan_" + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
+def _private(folder: Path) -> bool:
+    """Whether ``folder`` is ours alone to write: what lies in it will be loaded as code."""
+    if not hasattr(os, "getuid"):
+        return True
+    info = folder.stat()
+    return info.st_uid == os.getuid() and not info.st_mode & 0o022
+
+
 def _folder(name: str) -> Path:
-    """Where the build goes: torch's extensions folder, or a private temporary one if that is
-    read-only."""
+    """Return where the build goes: torch's extensions folder, or a private temporary one."""
     from torch.utils.cpp_extension import get_default_build_root
 
     root = Path(os.environ.get("TORCH_EXTENSIONS_DIR") or get_default_build_root())
-    for parent in (root, Path(tempfile.gettempdir()) / f"sab-extensions-{os.getuid()}"):
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    spare = Path(tempfile.gettempdir()) / f"sab-extensions-{user}"
+    for parent in (root, spare):
         folder = parent / name
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            parent.mkdir(parents=True, exist_ok=True, mode=0o700 if parent == spare else 0o777)
+            if parent == spare and not _private(parent):
+                continue
+            folder.mkdir(exist_ok=True)
             probe = folder / f".probe-{os.getpid()}"
             probe.touch()
             probe.unlink()
@@ -69,22 +84,43 @@ def _folder(name: str) -> Path:
     raise OSError("no writable folder for the compiled scan; set TORCH_EXTENSIONS_DIR to one")
 
 
+def _clear_stale_lock(folder: Path, name: str) -> None:
+    """Remove the lock of a build that was killed: torch would wait for it for ever."""
+    lock = folder / "lock"
+    try:
+        age = time.time() - lock.stat().st_mtime
+    except OSError:
+        return
+    if age > STALE_SECONDS:
+        lock.unlink(missing_ok=True)
+    elif not (folder / f"{name}.so").exists():
+        log.info("Waiting for another process to build the C++ scan (%s).", folder)
+
+
 @functools.cache
 def load_scan() -> ModuleType | None:
-    """The compiled scan, or ``None`` where it cannot be built (one log line says why)."""
+    """Return the compiled scan, or ``None`` where it cannot be built (one log line says why)."""
+    path = os.environ.get("PATH", "")
     try:
         from torch.utils import cpp_extension
 
         name = _name()
-        here = Path(__file__).parent
+        here, folder = Path(__file__).parent, _folder(name)
+        _clear_stale_lock(folder, name)
+        # ninja from PyPI sits beside the interpreter, which need not be on the path
+        os.environ["PATH"] = os.pathsep.join([path, str(Path(sys.executable).parent)])
+        if not (folder / f"{name}.so").exists():
+            log.info("Building the C++ scan, once, in %s.", folder)
         return cpp_extension.load(
             name,
             [str(here / "scan.cpp")],
             extra_cflags=_flags(),
             extra_ldflags=["-fopenmp"] if sys.platform == "linux" else [],
-            build_directory=str(_folder(name)),
+            build_directory=str(folder),
         )
     except Exception as error:  # a missing compiler shows up in many ways
         reason = next((line for line in str(error).splitlines() if line.strip()), repr(error))
         log.warning("The C++ scan cannot be built (%s); the torch form runs instead.", reason)
         return None
+    finally:
+        os.environ["PATH"] = path

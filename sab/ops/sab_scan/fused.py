@@ -1,8 +1,8 @@
-"""The scan as one `torch.autograd.Function`: a hand-derived sparse backward over the whole
-sequence.
+"""The scan as one `torch.autograd.Function` with a hand-derived, sparse backward.
 
-The loop itself is an engine: `scan.cpp` (compiled) or `torch_engine.py` (torch operations). Both
-take and return the same tensors; packing, weight gradients and the graph are here.
+The loop itself is an engine: `scan.cpp` (compiled, CPU) or `torch_engine.py` (torch operations, CPU
+and GPU). Both take and return the same tensors. Here are the packing, the weight gradients and the
+node in autograd's graph.
 """
 
 from __future__ import annotations
@@ -42,6 +42,18 @@ class Engine(Protocol):
         ...
 
 
+def check_fast(options: ScanOptions) -> None:
+    """Refuse what only the reference form computes.
+
+    Raises:
+        ValueError: sliding truncation.
+    """
+    if options.truncation == "sliding" and options.k_trunc is not None:
+        raise ValueError(
+            "truncation='sliding': only form='reference' computes it; the fast forms take 'block'"
+        )
+
+
 def encode(options: ScanOptions, save: str, lazy: bool) -> list[int]:
     """The options as the integers the engines take."""
     return [
@@ -61,8 +73,16 @@ def encode(options: ScanOptions, save: str, lazy: bool) -> list[int]:
 
 
 def pack(w_ih: Tensor, w_hh: Tensor, bias: Tensor) -> Tensor:
-    """[W_hh | W_ih | b | 0], (4n, a multiple of 16): one product gives all gates of [h, x, 1,
-    0]."""
+    """Return [W_hh | W_ih | b | 0]: its product with [h, x, 1, 0] gives all gates.
+
+    Args:
+        w_ih: (4n, input_size).
+        w_hh: (4n, n).
+        bias: (4n,).
+
+    Returns:
+        (4n, width), the width padded with zeros to a multiple of 16.
+    """
     wide = w_hh.shape[1] + w_ih.shape[1] + 1
     padding = w_hh.new_zeros(len(w_hh), -wide % 16)  # whole cache lines
     return torch.cat([w_hh, w_ih, bias[:, None], padding], 1)
@@ -126,10 +146,17 @@ class _Scan(torch.autograd.Function):
 def room(state: SABState, w1: Tensor, separable: bool, capacity: int, keep: bool) -> MemoryBuffer:
     """Return the memories held and their keys, with room for ``capacity``.
 
-    The state's own buffer serves again if nobody wrote past this state and the scorer has not
-    changed since (`tag`: address, version counter and the sum of its bits, which also sees a
-    change by ``.data``). Else the keys are computed anew; a carried state then gets twice the room,
-    so that streaming copies each memory O(1) times.
+    With ``keep``, the state's own buffer serves again if nobody wrote past this state and the
+    scorer has not changed since. The tag tells: address, version counter and the sum of the bits
+    of w1, which also sees a change by ``.data``. Without a match the keys are computed anew. A
+    carried state gets twice the room, so that streaming copies each memory O(1) times.
+
+    Args:
+        state: what is carried; M memories.
+        w1: (d, n), the memories' part of the scorer; (1, n) for the separable score.
+        separable: the keys are w1 tanh(m), not w1 m.
+        capacity: memories held at the end.
+        keep: whether the buffer outlives the call (no gradient is wanted).
     """
     bits = torch.int64 if w1.dtype == torch.float64 else torch.int32
     tag = (w1.data_ptr(), w1._version, int(w1.detach().view(bits).sum())) if keep else ()
@@ -162,17 +189,20 @@ def fused_scan(
     """Run the scan with an engine.
 
     Args:
-        x: (T, B, input_size). weights, state, options, lengths: as for `sab_scan`.
+        x: (T, B, input_size).
+        weights: as for `sab_scan`.
+        state: as for `sab_scan`.
+        options: as for `sab_scan`.
+        lengths: as for `sab_scan`.
         engine: `scan.cpp`'s module or `torch_engine`.
         save: ``"activations"`` keeps the gates for the backward pass; ``"recompute"`` computes them
-            again.
-            Either way the saved state is O(T·(n + d + k_top)) a sample.
+            again. Either way the saved state is O(T·(n + d + k_top)) a sample.
         lazy: skip scores that provably cannot enter the selection (same selection; C++ engine
             only).
 
     Returns:
         h (T, B, n), s (T, B, n), the final state, what was recalled, and (2,) int64: scores
-        computed, scores held.
+        computed, scores held (zeros from the torch engine, which does not count).
 
     Raises:
         ValueError: a shape does not fit, or an option only the reference form supports.
@@ -180,13 +210,9 @@ def fused_scan(
     Source: paper section 3, Algorithm 1; the backward follows from section 3.2 by hand.
     """
     one_of("save", save, SAVES)
-    if options.truncation == "sliding" and options.k_trunc is not None:
-        raise ValueError(
-            "truncation='sliding': only form='reference' computes it; the fast forms take 'block'"
-        )
+    check_fast(options)
     steps, batch, _ = x.shape
     separable = options.score == "separable"
-    # fmt: skip
     check_scan(
         x.new_empty(steps, batch, weights.w_ih.shape[0]),
         weights.w_hh,
@@ -195,7 +221,7 @@ def fused_scan(
         options,
         lengths,
     )
-    # Time is kept on the CPU: a GPU is never waited for.
+    # Time is kept on the CPU, so that no step has to wait for a GPU to know it.
     lengths = torch.full((batch,), steps) if lengths is None else lengths.cpu()
     state = state.detach()
     scorer = weights.scorer
@@ -211,9 +237,19 @@ def fused_scan(
     memory, keys = buffer.memory, buffer.keys
     start = SABState(state.h.contiguous(), state.c.contiguous(), memory, state.step.contiguous())
     h, s, h_end, c_end, index, alpha, mode, counts = _Scan.apply(
-        x, weights.w_ih, weights.w_hh, weights.bias, w1, w2, w3, start, keys, lengths.contiguous(),
-        codes, engine
-    )  # fmt: skip
+        x,
+        weights.w_ih,
+        weights.w_hh,
+        weights.bias,
+        w1,
+        w2,
+        w3,
+        start,
+        keys,
+        lengths.contiguous(),
+        codes,
+        engine,
+    )
     slots = index.transpose(0, 1).long()
     recall = Recall(
         slots, alpha.transpose(0, 1), mode.transpose(0, 1) == 0, written_steps(slots, options)

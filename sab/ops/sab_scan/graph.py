@@ -1,7 +1,8 @@
 """The torch form captured in a CUDA graph: the whole loop, forward and backward, launched at once.
 
-A step of the loop is some thirty small kernels, so on a GPU most of its time goes into launching them. With static
-shapes the launches are recorded once and replayed. A machine without a GPU never gets here.
+A step of the loop is some thirty small kernels, so on a GPU most of its time goes into launching
+them. With static shapes the launches are recorded once and replayed. A machine without a GPU never
+gets here.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class GraphedScan:
 
         parameters = (weights.w_ih, weights.w_hh, weights.bias, *weights.scorer)
         samples = [p.detach().clone().requires_grad_(p.requires_grad) for p in (x, *parameters)]
-        make = capture or torch.cuda.make_graphed_callables
-        self.run = make(scan, tuple(samples))
+        make: Capture = capture or torch.cuda.make_graphed_callables
+        self.run: Callable[..., Any] = make(scan, tuple(samples))
 
     def __call__(self, x: Tensor, weights: ScanWeights) -> tuple[Tensor, Tensor, SABState, Recall]:
         """Replay on new values: h (T, B, n), s (T, B, n), the final state, what was recalled."""
@@ -88,6 +89,18 @@ def graph_scan(
     capture: Capture | None = None,
 ) -> tuple[Tensor, Tensor, SABState, Recall]:
     """Run the captured scan, capturing it on the first call with these shapes and options.
+
+    Args:
+        x: (T, B, input_size), on a CUDA device.
+        weights: the parameters.
+        state: a fresh one.
+        options: the switches.
+        lengths: must be ``None``.
+        engine: the torch engine.
+        capture: stands in for `torch.cuda.make_graphed_callables`.
+
+    Returns:
+        As `sab_scan`; the next call with the same shapes and options overwrites the tensors.
 
     Raises:
         ValueError: a carried state or padding lengths, which a captured graph cannot take.

@@ -23,10 +23,13 @@ def lstm_cell(gates: Tensor, h: Tensor, c: Tensor, w_hh: Tensor) -> tuple[Tensor
     """One LSTM step (Hochreiter & Schmidhuber 1997), gate order i, f, g, o as in `torch.nn.LSTM`.
 
     Args:
-        gates: (…, 4n), the input's part of the gates with both biases. h, c: (…, n). w_hh: (4n, n).
+        gates: (…, 4n), the input's part of the gates, bias included.
+        h: (…, n).
+        c: (…, n).
+        w_hh: (4n, n).
 
     Returns:
-        h, c: (…, n).
+        The next h and c, each (…, n).
     """
     i, f, g, o = (gates + h @ w_hh.T).chunk(4, dim=-1)
     c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
@@ -66,13 +69,14 @@ def reference_scan(
     """Run Algorithm 1 over a sequence. Every switch of `ScanOptions` is supported.
 
     Args:
-        gates: (T, B, 4n), W_ih x_t + b_ih + b_hh. w_hh: (4n, n).
+        gates: (T, B, 4n), W_ih x_t + bias.
+        w_hh: (4n, n).
         scorer: (w1 (d, n), w2 (d, n), w3 (d,)), or (w_memory (n,), w_query (n,)) for the separable
             score.
-        state: where to start; its tensors get no gradient. options: the switches.
+        state: where to start; its tensors get no gradient.
+        options: the switches.
         lengths: (B,) int64, valid steps of each sample; later steps leave the state and the memory
-            as they are, and
-            their outputs are zeros. ``None``: all T.
+            as they are, and their outputs are zeros. ``None``: all T.
 
     Returns:
         h (T, B, n), s (T, B, n), the final state (detached), and what was recalled.
@@ -80,7 +84,7 @@ def reference_scan(
     Raises:
         ValueError: a shape does not fit.
 
-    Source: paper section 3, Algorithm 1; section 3.2 for the gradient. Comments quote the
+    Source: paper section 3, Algorithm 1; section 3.2 for the gradient. The comments quote the
     algorithm's lines.
     """
     check_scan(gates, w_hh, scorer, state, options, lengths)
@@ -90,9 +94,9 @@ def reference_scan(
     full = torch.full((batch,), steps, device=gates.device)
     lengths = full if lengths is None else lengths.to(gates.device)
     sliding = options.truncation == "sliding" and options.k_trunc is not None
-    # Sliding truncation is k_trunc copies of the recurrence, each cut at its own phase; at every
-    # step the copy that was cut longest ago reaches exactly k_trunc cells back. All copies have the
-    # same values and share the memory.
+    # Sliding truncation is k_trunc copies of the recurrence, each cut at its own phase. At every
+    # step the copy that was cut longest ago reaches exactly k_trunc cells back. All copies have
+    # the same values and share the memory.
     copies = options.k_trunc if sliding and options.k_trunc is not None else 1
     h = state.h.expand(copies, batch, n)
     c = state.c.expand(copies, batch, n)

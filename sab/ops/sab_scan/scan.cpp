@@ -152,7 +152,7 @@ Mode weigh(const R* best, int64_t used, int64_t held, const Options& o, R* alpha
     return positive ? MODE_MARGIN : MODE_FIXED;
   }
   const R size = std::max(std::abs(best[0]), std::abs(tau));
-  if (!(sum > 8 * std::numeric_limits<R>::epsilon() * size)) {  // tied
+  if (!(sum > 8 * (std::numeric_limits<R>::epsilon() * size + std::numeric_limits<R>::min()))) {  // tied
     const int64_t read = std::min(used, o.k_top);
     for (int64_t p = 0; p < used; ++p) alpha[p] = p < read ? R(1) / R(read) : R(0);
     return MODE_FIXED;

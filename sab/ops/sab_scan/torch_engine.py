@@ -1,169 +1,31 @@
 """The scan's loop in torch operations: the portable engine, on CPU and GPU.
 
-Takes and returns the same tensors as `scan.cpp`; the comments there name them. On a GPU nothing
-waits for a value, so the whole loop can be captured in a CUDA graph.
+Takes and returns the same tensors as `scan.cpp`; the comments there name them. Without padding, and
+with all samples at the same step, nothing waits for a value of the GPU, so the whole loop can be
+captured in a CUDA graph. The bookkeeping of the steps and the rule of the weights are in
+`torch_rules.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
-from sab.ops.sparse_weights import RELEASED_EPS
+from sab.ops.sab_scan.torch_rules import (
+    ACTIVATIONS,
+    FULL,
+    NONE,
+    NOTHING,
+    RECOMPUTE,
+    WRITE_STEP,
+    Codes,
+    schedule,
+    select_best,
+    weigh,
+    weigh_backward,
+)
 
-FIXED, MARGIN, SOFTMAX, RAW = range(4)
-FULL, WRITE_STEP, NONE = range(3)
-NOTHING, ACTIVATIONS, RECOMPUTE = range(3)
 REACH = 40.0  # |k|, |q| up to here: e^{2k} e^{2q} may overflow or vanish, and tanh is still right
-
-
-class Codes(NamedTuple):
-    """The options as `fused.encode` gives them."""
-
-    k_top: int
-    k_att: int
-    k_trunc: int
-    block_offset: int
-    replay: int
-    states: int
-    separable: int
-    released_threshold: int
-    short_memory: int
-    zero_slots: int
-    save: int
-    lazy: int
-
-    @property
-    def width(self) -> int:
-        """Candidates of a read."""
-        return self.k_top if self.released_threshold else self.k_top + 1
-
-
-@dataclass
-class Step:
-    """One step's bookkeeping; a mask is ``None`` where it would be the same for all samples."""
-
-    most: int  # memories held by the sample that holds most
-    count: Tensor | None  # (B,), memories held
-    writes: bool
-    write_mask: Tensor | None  # (B,)
-    slots: Tensor | int  # slot written, per sample or for all
-    cuts: bool
-    keep_mask: Tensor | None  # (B, 1), 0 where the recurrence is cut
-    live: Tensor | None  # (B, 1)
-
-
-def schedule(
-    steps: int, start: Tensor, lengths: Tensor, codes: Codes, device: torch.device
-) -> list[Step]:
-    """The bookkeeping of every step, from per-sample clocks kept on the CPU."""
-    start, lengths = start.cpu(), lengths.cpu()
-    out = []
-    for t in range(steps):
-        live = t < lengths
-        now = start + lengths.clamp(max=t + 1)
-        count = (now - live.long()) // codes.k_att + codes.zero_slots
-        writes = live & (now % codes.k_att == 0)
-        slots = now // codes.k_att - 1 + codes.zero_slots
-        cuts = torch.zeros_like(live)
-        if codes.k_trunc:
-            cuts = live & ((now - codes.block_offset) % codes.k_trunc == 0)
-
-        def some(mask: Tensor) -> bool:
-            return bool(mask.any()) and not bool(mask.all())
-
-        mixed = bool((slots != slots[0]).any())
-        out.append(
-            Step(
-                most=int(count.max()),
-                count=None if bool((count == count[0]).all()) else count.to(device),
-                writes=bool(writes.any()),
-                write_mask=writes.to(device) if some(writes) else None,
-                slots=slots.to(device) if mixed else int(slots[0]),
-                cuts=bool(cuts.all()),
-                keep_mask=(~cuts)[:, None].to(device) if some(cuts) else None,
-                live=None if bool(live.all()) else live[:, None].to(device),
-            )
-        )
-    return out
-
-
-def select_best(scores: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """Values and indices of the best ``width``, by (score descending, index ascending)."""
-    keep = min(width, scores.shape[1])
-    if scores.device.type == "cpu":
-        best, indices = scores.topk(keep, 1)
-        # topk breaks ties as it likes; they are rare, so look first
-        clear = (best[:, :-1] > best[:, 1:]).all() and (
-            (scores >= best[:, -1:]).sum() == keep * len(scores)
-        )
-        if clear:
-            return best, indices
-    best, indices = scores.sort(dim=1, descending=True, stable=True)
-    return best[:, :keep], indices[:, :keep]
-
-
-def weigh(best: Tensor, count: Tensor | int, codes: Codes) -> tuple[Tensor, Tensor, Tensor]:
-    """Weights (B, K), their divisor (B,) and how they depend on the scores (B,);
-    `sparse_weights.weigh`'s rule.
-
-    best: (B, K), −inf where a sample holds fewer; count: memories held.
-    """
-    ranks = torch.arange(best.shape[1], device=best.device)
-    if isinstance(count, Tensor):
-        used = ranks < count[:, None]
-        held = count[:, None]
-        last = (count.clamp(max=best.shape[1]) - 1).clamp(min=0)[:, None]
-        tau = torch.where(held > 0, best.gather(1, last), 0.0)
-        best = torch.where(used, best, tau)
-    else:
-        held = torch.full((best.shape[0], 1), count, device=best.device)
-        tau = best[:, -1:]
-    one = torch.ones((), dtype=best.dtype, device=best.device)
-    if codes.released_threshold:
-        margins = torch.relu(best - (tau + RELEASED_EPS))
-        total = margins.sum(1) + RELEASED_EPS
-        alpha = margins / total[:, None]
-        mode = torch.where((margins > 0).any(1), MARGIN, FIXED)
-    else:
-        margins = torch.relu(best - tau)
-        total = margins.sum(1)
-        size = torch.maximum(best[:, 0].abs(), tau[:, 0].abs())
-        spread = total > 8 * torch.finfo(best.dtype).eps * size
-        free = spread & ((margins > 0).sum(1) > 1)
-        read = held.clamp(max=min(codes.k_top, best.shape[1]))
-        uniform = (ranks < read) / read.clamp(min=1)
-        fixed = torch.where(spread[:, None], (ranks == 0) * one, uniform.to(best.dtype))
-        total = torch.where(free, total, one)
-        alpha = torch.where(free[:, None], margins / total[:, None], fixed)
-        mode = torch.where(free, MARGIN, FIXED)
-    if codes.short_memory:
-        short = (held <= codes.k_top) & (held > 0)
-        if codes.short_memory == 1:
-            masked = torch.where(ranks < held, best, -torch.inf)
-            by_short = torch.softmax(torch.where(short, masked, 0.0), 1)
-            kind = torch.where(held == 1, FIXED, SOFTMAX)
-        else:
-            by_short, kind = best, torch.full_like(held, RAW)
-        alpha = torch.where(short, by_short * (ranks < held), alpha)
-        total = torch.where(short[:, 0], one, total)
-        mode = torch.where(short[:, 0], kind[:, 0], mode)
-    empty = held[:, 0] == 0
-    return alpha, total, torch.where(empty, FIXED, mode)
-
-
-def weigh_backward(mode: Tensor, alpha: Tensor, total: Tensor, g: Tensor, last: Tensor) -> Tensor:
-    """Gradient of the candidates' scores (B, K) from the gradient ``g`` of their weights; last: (B,
-    1), C's last."""
-    mode = mode[:, None]
-    centred = g - (alpha * g).sum(1, keepdim=True)
-    margin = torch.where(alpha > 0, centred / total[:, None], 0.0)
-    margin = margin.scatter_add(1, last, -margin.sum(1, keepdim=True))
-    da = torch.where(mode == SOFTMAX, alpha * centred, margin)
-    return torch.where(mode == RAW, g, da) * (mode != FIXED)
 
 
 def _activate(gates: Tensor, n: int) -> tuple[Tensor, ...]:
@@ -177,7 +39,18 @@ def _activate(gates: Tensor, n: int) -> tuple[Tensor, ...]:
 def cell_backward(
     gates: Tensor, c_prev: Tensor, c: Tensor, dhat: Tensor, dc: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradient of the gates before activation (B, 4n) and of c_prev (B, n)."""
+    """Gradient of one LSTM step.
+
+    Args:
+        gates: (B, 4n), after activation, in the order i, f, g, o.
+        c_prev: (B, n), the cell state before the step.
+        c: (B, n), the cell state after it.
+        dhat: (B, n), gradient of the step's output ĥ.
+        dc: (B, n), gradient of ``c`` from later steps.
+
+    Returns:
+        The gradient of the gates before activation (B, 4n) and of c_prev (B, n).
+    """
     i, f, g, o = gates.chunk(4, 1)
     tc = torch.tanh(c)
     dc = dc + dhat * o * (1 - tc * tc)
@@ -204,8 +77,11 @@ def forward(
     lengths: Tensor,
     options: list[int],
 ) -> list[Tensor]:
-    """The recurrence; see `scan.cpp`. Scores past ``REACH`` are found at the end, and the loop run
-    again with tanh."""
+    """The recurrence; see `scan.cpp`.
+
+    On the CPU tanh(k + q) is computed from e^{2k} and e^{2q}. Where a key or a query was past
+    ``REACH``, which is known at the end, the loop runs again with tanh itself.
+    """
     fast = x.device.type == "cpu"
     out = _forward(x, w_all, w1, w2, w3, h0, c0, memory, keys, start, lengths, options, fast)
     if fast and not options[6]:
@@ -383,9 +259,8 @@ def backward(
             _activate(gates_t, n)
         dhat = carry + dh_out[t]
         sent = None
-        if (
-            replays and step.writes
-        ):  # what later reads sent to this step's memory, as value and through its key
+        if replays and step.writes:
+            # What later reads sent to this step's memory, as value and through its key.
             sent = dm[sample, step.slots]
             if key_to_memory:
                 through = dk[sample, step.slots] @ w1

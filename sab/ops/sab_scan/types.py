@@ -20,27 +20,28 @@ INITIAL_MEMORIES = ("empty", "zero")
 
 @dataclass(frozen=True)
 class ScanOptions:
-    """The switches of a SAB layer (paper section 3, Algorithm 1; the values it leaves open are
-    named in the book).
+    """The switches of a SAB layer.
 
     Attributes:
         k_top: memories read at most in a step.
         k_att: a state is written to the memory every ``k_att`` steps; reading happens at every
             step.
         k_trunc: steps of local backpropagation; ``None`` is full BPTT.
-        truncation: ``"block"`` detaches h and c before step t where (t − block_offset) mod k_trunc
-            = 0;
-            ``"sliding"`` lets a source of gradient at t reach the cells t − k_trunc + 1 … t
-            (reference form only).
+        truncation: ``"block"`` detaches h and c before each step t where (t − block_offset) is a
+            multiple of k_trunc; ``"sliding"`` lets a source of gradient at t reach the cells
+            t − k_trunc + 1 … t (reference form only).
         block_offset: 1: blocks 1…k, k+1…2k; 0: the released code's alignment.
-        replay: ``"full"`` = mental updates; ``"write_step"`` = only through the cell that wrote the
-            memory, into its
-            weights and input; ``"none"`` = a memory is read detached, as value and in the scorer.
-        score_gradient: ``"states"`` = exact; ``"scorer"`` = memories and query are detached at the
+        replay: ``"full"``: mental updates; ``"write_step"``: only through the cell that wrote the
+            memory, into its weights and input; ``"none"``: a memory is read detached, as value and
+            in the scorer.
+        score_gradient: ``"states"``: exact; ``"scorer"``: memories and query are detached at the
             scorer's input.
         score: ``"additive"`` (the paper) or ``"separable"`` (the released code, D1).
-        threshold, short_memory: see `sab.ops.sparse_weights.sparse_weights`.
+        threshold: see `sab.ops.sparse_weights.sparse_weights`.
+        short_memory: see `sab.ops.sparse_weights.sparse_weights`.
         initial_memory: ``"empty"`` or ``"zero"`` (the released code: one zero state, D4).
+
+    Source: paper section 3, Algorithm 1; the book names what it leaves open.
     """
 
     k_top: int = 5
@@ -89,11 +90,12 @@ class ScanOptions:
 
 
 class ScanWeights(NamedTuple):
-    """The parameters of a SAB layer.
+    """The parameters of a SAB layer. Gate order i, f, g, o as in `torch.nn.LSTM`.
 
     Attributes:
-        w_ih: (4n, input_size). w_hh: (4n, n). bias: (4n,). Gate order i, f, g, o as in
-            `torch.nn.LSTM`.
+        w_ih: (4n, input_size).
+        w_hh: (4n, n).
+        bias: (4n,).
         scorer: (w1 (d, n), w2 (d, n), w3 (d,)), or (w_memory (n,), w_query (n,)) for the separable
             score.
     """
@@ -109,8 +111,10 @@ class MemoryBuffer:
     """Room for memories and their keys beyond those held, so that streaming appends in place.
 
     Attributes:
-        memory: (B, capacity, n). keys: (B, capacity, d). used: slots written; only the state that
-            holds exactly these may go on writing here. tag: what the keys were computed from.
+        memory: (B, capacity, n).
+        keys: (B, capacity, d).
+        used: slots written; only the state that holds exactly these may go on writing here.
+        tag: what the keys were computed from.
     """
 
     memory: Tensor
@@ -124,9 +128,10 @@ class SABState:
     """What a scan carries from one call to the next. Everything is detached.
 
     Attributes:
-        h: (B, n). c: (B, n).
+        h: (B, n).
+        c: (B, n).
         memory: (B, M, n), the memories held (rows beyond a sample's own count are zeros).
-        step: (B,) int64, on the CPU, steps taken so far; it fixes the phase of writing and of
+        step: (B,) int64, on the CPU: steps taken so far; it fixes the phase of writing and of
             block truncation.
         buffer: where ``memory`` is kept, with its keys, when no gradient was wanted; else ``None``.
     """
@@ -152,9 +157,8 @@ class Recall:
         indices: (B, T, K) int64, the candidates' memory slots, best first; −1 where unused.
         weights: (B, T, K), 0 for the threshold candidate.
         tied: (B, T) bool, True where no gradient reaches the scores (see `SparseWeights.tied`).
-        steps: (B, T, K) int64, the 1-based time step at which a slot was written; 0 = the zero
-            initial memory,
-            −1 = unused.
+        steps: (B, T, K) int64, the 1-based time step at which a slot was written; 0 for the zero
+            initial memory, −1 where unused.
     """
 
     indices: Tensor
@@ -163,8 +167,10 @@ class Recall:
     steps: Tensor
 
     def matrix(self, length: int | None = None) -> Tensor:
-        """Dense weights (B, T, length): column s holds what was written at step s + 1. The zero
-        memory is left out."""
+        """Dense weights (B, T, length): column s holds what was written at step s + 1.
+
+        The zero memory and steps beyond ``length`` (all T if ``None``) are left out.
+        """
         batch, steps, _ = self.indices.shape
         length = steps if length is None else length
         out = self.weights.new_zeros(batch, steps, length + 1)
@@ -192,6 +198,12 @@ def initial_state(
     zeros = torch.zeros(batch, hidden_size, **kwargs)
     memory = torch.zeros(batch, options.zero_slots, hidden_size, **kwargs)
     return SABState(zeros, zeros, memory, torch.zeros(batch, dtype=torch.int64))
+
+
+def mask_padding(x: Tensor, lengths: Tensor) -> Tensor:
+    """Return ``x`` (T, B, …) with zeros from each sample's length on."""
+    padded = torch.arange(len(x), device=x.device)[:, None] >= lengths.to(x.device)
+    return x.masked_fill(padded[..., None], 0)
 
 
 def check_scan(
