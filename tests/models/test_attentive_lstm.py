@@ -48,7 +48,7 @@ def carried(*steps: int) -> SABState:
 def naive(
     x: Tensor, w: ScanWeights, state: SABState, lengths: Tensor | None, k_trunc: int | None
 ) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """The same over Python lists, one sample after the other: h, s (T, B, n), memories by sample."""
+    """The same over Python lists, sample by sample: h, s (T, B, n), memories of each sample."""
     steps, batch, _ = x.shape
     w1, w2, w3 = w.scorer
     all_h, all_s, memories = [], [], []

@@ -74,7 +74,7 @@ def test_no_compiler_runs_the_torch_form_and_says_so_once(tmp_path: Path) -> Non
 
 
 def test_two_processes_build_at_once_beside_a_read_only_folder(tmp_path: Path) -> None:
-    """Neither can write where torch puts extensions; both share the temporary folder's one build."""
+    """Neither can write where torch puts extensions; they share one temporary folder's build."""
     blocked = tmp_path / "file"
     blocked.touch()
     folder = tmp_path / "temporary"
@@ -100,7 +100,7 @@ def test_two_processes_load_the_same_build() -> None:
 
 
 def test_a_machine_with_a_compiler_builds() -> None:
-    """Without this, the comparisons with C++ would compare the torch form twice and nobody notice."""
+    """Without this, comparisons with C++ could compare the torch form twice, unnoticed."""
     assert shutil.which("ninja") and (shutil.which("c++") or shutil.which("g++"))
     assert cpp.load_scan() is not None
 
