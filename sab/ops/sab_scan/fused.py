@@ -142,13 +142,20 @@ class _Scan(torch.autograd.Function):
         return *grads, None, None, None, None, None
 
 
+def digest(values: Tensor) -> int:
+    """Return a number that changes with any value and with their order."""
+    bits = torch.int64 if values.element_size() == 8 else torch.int32
+    flat = values.detach().flatten().view(bits).long()
+    return int((flat * torch.arange(1, len(flat) + 1, device=flat.device)).sum())
+
+
 @torch.no_grad()
 def room(state: SABState, w1: Tensor, separable: bool, capacity: int, keep: bool) -> MemoryBuffer:
     """Return the memories held and their keys, with room for ``capacity``.
 
     With ``keep``, the state's own buffer serves again if nobody wrote past this state and the
-    scorer has not changed since. The tag tells: address, version counter and the sum of the bits
-    of w1, which also sees a change by ``.data``. Without a match the keys are computed anew. A
+    scorer has not changed since. The tag tells: address, version counter and a digest of w1, which
+    also sees a change by ``.data``. Without a match the keys are computed anew. A
     carried state gets twice the room, so that streaming copies each memory O(1) times.
 
     Args:
@@ -158,11 +165,10 @@ def room(state: SABState, w1: Tensor, separable: bool, capacity: int, keep: bool
         capacity: memories held at the end.
         keep: whether the buffer outlives the call (no gradient is wanted).
     """
-    bits = torch.int64 if w1.dtype == torch.float64 else torch.int32
-    tag = (w1.data_ptr(), w1._version, int(w1.detach().view(bits).sum())) if keep else ()
+    tag = (w1.data_ptr(), w1._version, digest(w1)) if keep else ()
     carried = min(state.memory.shape[1], capacity)
     old = state.buffer
-    if keep and old is not None and old.tag == tag and old.used == carried:
+    if keep and old is not None and old.tag == tag and old.still_holds(state):
         if old.memory.shape[1] >= capacity:
             return old
         keys_held = old.keys[:, :carried]
@@ -173,7 +179,7 @@ def room(state: SABState, w1: Tensor, separable: bool, capacity: int, keep: bool
     memory = w1.new_zeros(len(state.memory), size, w1.shape[1])
     keys = w1.new_zeros(len(state.memory), size, w1.shape[0])
     memory[:, :carried], keys[:, :carried] = state.memory[:, :carried], keys_held
-    return MemoryBuffer(memory, keys, carried, tag)
+    return MemoryBuffer(memory, keys, tag)
 
 
 def fused_scan(
@@ -254,8 +260,10 @@ def fused_scan(
     recall = Recall(
         slots, alpha.transpose(0, 1), mode.transpose(0, 1) == 0, written_steps(slots, options)
     )
-    buffer.used = capacity
-    end = SABState(
-        h_end, c_end, memory[:, :capacity], state.step + lengths, None if learning else buffer
-    )
+    held, step = memory[:, :capacity], state.step + lengths
+    level = bool(
+        (torch.as_tensor(options.held(step)) == capacity).all()
+    )  # else two continuations could collide
+    buffer.wrote(held, level)
+    end = SABState(h_end, c_end, held, step, None if learning else buffer)
     return h, s, end, recall, counts

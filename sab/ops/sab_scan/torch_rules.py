@@ -155,7 +155,7 @@ def weigh(best: Tensor, count: Tensor | int, codes: Codes) -> tuple[Tensor, Tens
         spread = total > few_ulp(size)
         free = spread & ((margins > 0).sum(1) > 1)
         read = held.clamp(max=min(codes.k_top, best.shape[1]))
-        uniform = (ranks < read) / read.clamp(min=1)
+        uniform = (ranks < read).to(best.dtype) / read.clamp(min=1)
         fixed = torch.where(spread[:, None], (ranks == 0) * one, uniform.to(best.dtype))
         total = torch.where(free, total, one)
         alpha = torch.where(free[:, None], margins / total[:, None], fixed)

@@ -106,6 +106,11 @@ class ScanWeights(NamedTuple):
     scorer: tuple[Tensor, ...]
 
 
+def version(tensor: Tensor) -> int:
+    """Return the tensor's count of changes in place; inference tensors keep none."""
+    return -1 if tensor.is_inference() else tensor._version
+
+
 @dataclass
 class MemoryBuffer:
     """Room for memories and their keys beyond those held, so that streaming appends in place.
@@ -113,14 +118,27 @@ class MemoryBuffer:
     Attributes:
         memory: (B, capacity, n).
         keys: (B, capacity, d).
-        used: slots written; only the state that holds exactly these may go on writing here.
         tag: what the keys were computed from.
+        used: slots written; only the state that holds exactly these may go on writing here. −1
+            where no state may.
+        changes: the memories' count of changes in place after the last write.
     """
 
     memory: Tensor
     keys: Tensor
-    used: int
     tag: tuple[int, ...]
+    used: int = -1
+    changes: int = -1
+
+    def wrote(self, held: Tensor, level: bool) -> None:
+        """Note a write that leaves the memories ``held``; level: every sample holds as many."""
+        self.used, self.changes = held.shape[1] if level else -1, version(held)
+
+    def still_holds(self, state: SABState) -> bool:
+        """Whether the state's memories are the buffer's, unchanged, and the last ones written."""
+        same = state.memory.data_ptr() == self.memory.data_ptr()
+        shaped = len(state.memory) == len(self.memory) and state.memory.shape[1] == self.used
+        return same and shaped and version(state.memory) == self.changes
 
 
 @dataclass(frozen=True)
