@@ -155,8 +155,8 @@ def room(state: SABState, w1: Tensor, separable: bool, capacity: int, keep: bool
 
     With ``keep``, the state's own buffer serves again if nobody wrote past this state and the
     scorer has not changed since. The tag tells: address, version counter and a digest of w1, which
-    also sees a change by ``.data``. Without a match the keys are computed anew. A
-    carried state gets twice the room, so that streaming copies each memory O(1) times.
+    also sees a change by ``.data``. Without a match the keys are computed anew. A carried state
+    gets twice the room, so that streaming copies each memory O(1) times.
 
     Args:
         state: what is carried; M memories.
