@@ -9,6 +9,7 @@ ten on two quiet cores. Give ``--weights`` to measure copy with a trained model 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ if not __package__:
 import torch
 
 from benchmarks import gpu, lazy, measure, parts, scaling, scan
+from sab.ops.sab_scan.cpp import load_scan
 
 Main = Callable[[Sequence[str] | None], int]
 ALL = "lstm,cpp,cpp_recompute,torch,reference,released,released_lean"
@@ -29,7 +31,7 @@ MAINS: dict[str, Main] = {
 TINY = "--hidden 16"
 SIZES: dict[str, dict[str, str]] = {
     "smoke": {
-        "scan": f"--lengths 20 --batch 4 {TINY} --repeats 2 --forms lstm,cpp,torch",
+        "scan": f"--lengths 20 --batch 4 {TINY} --repeats 2 --forms lstm,cpp,torch,released",
         "scaling": f"--train 10,20,40 --infer 10,20,40 --stream 200 --chunk 50 --evaluate 40 "
         f"--batch 4 --infer-batch 4 --stream-batch 2 --budget 0.1 {TINY} --forms lstm,cpp,torch",
         "lazy": f"--lengths 20,40 --batch 4 --repeats 1 {TINY}",
@@ -52,10 +54,18 @@ SIZES: dict[str, dict[str, str]] = {
 }
 
 
-def commands(size: str, out: Path, weights: str | None, note: str | None) -> list[list[str]]:
-    """Each script's name and arguments, in order."""
+def commands(
+    size: str, out: Path, weights: str | None, note: str | None, compiler: bool = True
+) -> list[list[str]]:
+    """Each script's name and arguments, in order; without a compiler the C++ forms are left out."""
     made = []
     for name, line in SIZES[size].items():
+        if not compiler:
+            if name == "lazy":
+                continue
+            line = re.sub(r"cpp(_\w+)?,", "", line)
+            line += " --forms torch" if name == "parts" and "--forms" not in line else ""
+            line += " --forms lstm,torch" if name == "scaling" and "--forms" not in line else ""
         target = "scan-random" if name == "scan" else name
         common = ["--json", str(out / f"{target}.json"), *(["--note", note] if note else [])]
         trained = ["--weights", weights] if weights else []
@@ -64,7 +74,8 @@ def commands(size: str, out: Path, weights: str | None, note: str | None) -> lis
         )
         if name == "scan" and trained:
             copy = ["--json", str(out / "scan-copy.json"), *common[2:]]
-            few = ["--input", "copy", "--forms", "lstm,cpp,torch,released"]
+            few = ["--input", "copy", "--forms"]
+            few += ["lstm,cpp,torch,released" if compiler else "lstm,torch,released"]
             made.append([name, *line.split(), *few, *trained, *copy])
     return made
 
@@ -83,7 +94,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     unknown = set(args.only) - set(MAINS)
     if unknown or args.threads < 1:
         options.error(f"--only {','.join(args.only)} --threads {args.threads}: not understood")
-    for name, *rest in commands(args.size, args.out, args.weights, args.note):
+    for name, *rest in commands(
+        args.size, args.out, args.weights, args.note, load_scan() is not None
+    ):
         if name not in args.only:
             continue
         measure.say(f"== {name} {' '.join(rest)}")

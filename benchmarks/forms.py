@@ -20,6 +20,7 @@ from sab.experiments.weights import build_model, read_weights
 from sab.models.sab import SAB, SABConfig
 from sab.ops.sab_scan import FORMS as SCAN_FORMS
 from sab.ops.sab_scan import sab_scan
+from sab.ops.sab_scan.cpp import load_scan
 from sab.tasks.copy import CopyTask
 
 CLASSES = 10
@@ -181,6 +182,8 @@ def build(setting: Setting) -> nn.Module:
         scan, _, variant = form.partition("_")
         if scan not in SCAN_FORMS:
             raise ValueError(f"form={form!r}: this version of sab has {', '.join(SCAN_FORMS)}")
+        if scan == "cpp" and load_scan() is None:
+            raise ValueError(f"form={form!r}: there is no compiler here; take 'torch'")
         module = Scan(sab_model(setting), scan, **VARIANTS[variant])
     return module.to(setting.device)
 

@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ]
     except ValueError as error:
         options.error(str(error))
-    head = measure.header("scores that lazy retrieval skips", args.threads, args.note)
+    head = measure.header("scores that lazy retrieval skips", args.threads, args.note, args.weights)
     if load_scan() is None:
         measure.say("lazy retrieval needs the C++ form, and there is no compiler here")
         return 2

@@ -116,8 +116,10 @@ def peak_of(setting: Setting) -> dict[str, float]:
     return result
 
 
-def header(question: str, threads: int, note: str | None = None) -> dict[str, Any]:
-    """Where and when: machine, torch, load of the machine before the start, date."""
+def header(
+    question: str, threads: int, note: str | None = None, weights: str | None = None
+) -> dict[str, Any]:
+    """Where and when: machine, torch, load of the machine before the start, date, weights used."""
     torch.set_num_threads(threads)
     facts = machine(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     head: dict[str, Any] = {
@@ -127,6 +129,8 @@ def header(question: str, threads: int, note: str | None = None) -> dict[str, An
         "version": sab.__version__,
         "created": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%MZ"),
     }
+    if weights:
+        head["weights"] = "/".join(Path(weights).with_suffix("").parts[-3:])
     if note:
         head["note"] = note
     return head

@@ -177,13 +177,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         inference = [
             setting(f, n, args.infer_batch, "infer", source) for n in args.infer for f in args.forms
         ]
-        carried = [f for f in ("lstm", "cpp") if f in args.forms]
+        fast = "cpp" if "cpp" in args.forms else "torch"
+        carried = [f for f in ("lstm", fast) if f in args.forms]
         streams = [setting(f, args.stream, args.stream_batch, "infer", source) for f in carried]
-        copies = [setting("cpp", n, args.infer_batch, "infer", "copy") for n in args.evaluate]
+        copies = [setting(fast, n, args.infer_batch, "infer", "copy") for n in args.evaluate]
     except ValueError as error:
         options.error(str(error))
     question = f"time and memory against length; {measure.STEP}"
-    content: dict[str, Any] = {"header": measure.header(question, args.threads, args.note)}
+    content: dict[str, Any] = {
+        "header": measure.header(question, args.threads, args.note, args.weights)
+    }
     content |= {"training": [], "inference": [], "streaming": [], "evaluation": []}
     content["training"] = curve(training, MOST_TRAIN, args.budget)
     measure.write(args.json, content)

@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         options.error(str(error))
     question = f"one training step, form beside form; {measure.STEP}"
-    head = measure.header(question, args.threads, args.note)
+    head = measure.header(question, args.threads, args.note, args.weights)
     rows: list[dict[str, Any]] = []
     for group in groups:
         rows += compare(group, args.repeats, args.slow_repeats)

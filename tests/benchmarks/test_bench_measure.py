@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from pathlib import Path
@@ -207,9 +208,11 @@ def test_the_whole_set_names_its_files(tmp_path: Path) -> None:
     ]
     assert [("--weights" in line) for line in made] == [False, True, True, True, False]
     assert len(everything.commands("cpu", tmp_path, None, None)) == 4
-    for size in everything.SIZES:
-        for name, *rest in everything.commands(size, tmp_path, None, "n"):
+    for size, compiler in itertools.product(everything.SIZES, (True, False)):
+        for name, *rest in everything.commands(size, tmp_path, "w.npz", "n", compiler):
             module = {"scan": scan, "scaling": scaling, "lazy": lazy, "parts": parts}[name]
             args = module.parser().parse_args(rest)  # an unknown option would end the test
             assert args.note == "n"
-            assert set(getattr(args, "forms", [])) <= set(FORMS)
+            forms = set(getattr(args, "forms", ["cpp"]))
+            assert forms <= set(FORMS)
+            assert any(form.startswith("cpp") for form in forms) == compiler
