@@ -17,6 +17,7 @@ from sab.experiments.rows import Experiment, Row
 from sab.models.sab import SABConfig
 
 BUDGET = {20: 8000, 100: 7000, 200: 8000, 300: 9000}
+LONG = {10_000: (64, 3), 20_000: (32, 3), 50_000: (16, 1), 100_000: (8, 1)}  # sequences, seeds
 WATCHED = (0, 100, 250, 500, 1000, 1500, 2000, 2500, 3000, 4000, 5000, 6000, 7000, 8000)
 
 
@@ -225,6 +226,23 @@ def _table5() -> Experiment:
     return Experiment("table5", title, "copy", tuple(rows), ("5",))
 
 
+def _transfer_long() -> Experiment:
+    """A row a delay: the greater ones take minutes a sequence, so they have fewer sequences."""
+    trained = _table5().row("sab")
+    rows = [
+        dataclasses.replace(
+            trained,
+            name=f"sab_T{T}",
+            title=trained.title.replace("other lengths", f"T={T:,}"),
+            seeds=seeds,
+            transfer={**(trained.transfer or {}), "lengths": (T,), "sequences_beyond": sequences},
+        )
+        for T, (sequences, seeds) in LONG.items()
+    ]
+    title = "Beyond Table 5: SAB trained at T=100, tested at 10,000 to 100,000, streamed"
+    return Experiment("transfer_long", title, "copy", tuple(rows))
+
+
 EXPERIMENTS: dict[str, Experiment] = {
     item.name: item
     for item in (
@@ -235,6 +253,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         _table2_adding(),
         _table3(),
         _table5(),
+        _transfer_long(),
     )
 }
 
