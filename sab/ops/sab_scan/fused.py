@@ -191,6 +191,7 @@ def fused_scan(
     engine: Engine,
     save: str = "activations",
     lazy: bool = True,
+    stream: bool = True,
 ) -> tuple[Tensor, Tensor, SABState, Recall, Tensor]:
     """Run the scan with an engine.
 
@@ -205,6 +206,7 @@ def fused_scan(
             again. Either way the saved state is O(T·(n + d + k_top)) a sample.
         lazy: skip scores that provably cannot enter the selection (same selection; C++ engine
             only).
+        stream: without a graph, keep the keys with the state for the next call.
 
     Returns:
         h (T, B, n), s (T, B, n), the final state, what was recalled, and (2,) int64: scores
@@ -239,7 +241,7 @@ def fused_scan(
     learning = torch.is_grad_enabled() and any(t.requires_grad for t in differentiable)
     codes = encode(options, save if learning else "nothing", lazy)
     capacity = int(options.held(int((state.step + lengths).max())))
-    buffer = room(state, w1, separable, capacity, keep=not learning)
+    buffer = room(state, w1, separable, capacity, keep=stream and not learning)
     memory, keys = buffer.memory, buffer.keys
     start = SABState(state.h.contiguous(), state.c.contiguous(), memory, state.step.contiguous())
     h, s, h_end, c_end, index, alpha, mode, counts = _Scan.apply(
@@ -265,5 +267,5 @@ def fused_scan(
         (torch.as_tensor(options.held(step)) == capacity).all()
     )  # else two continuations could collide
     buffer.wrote(held, level)
-    end = SABState(h_end, c_end, held, step, None if learning else buffer)
+    end = SABState(h_end, c_end, held, step, buffer if stream and not learning else None)
     return h, s, end, recall, counts

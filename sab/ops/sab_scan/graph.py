@@ -50,7 +50,7 @@ class GraphedScan:
             w_ih, w_hh, bias, *scorer = parameters
             state = initial_state(x.shape[1], hidden, options, w_hh)
             held = ScanWeights(w_ih, w_hh, bias, tuple(scorer))
-            h, s, end, recall, _ = fused_scan(x, held, state, options, None, engine)
+            h, s, end, recall, _ = fused_scan(x, held, state, options, None, engine, stream=False)
             return (
                 h,
                 s,

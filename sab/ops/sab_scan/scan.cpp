@@ -197,7 +197,7 @@ std::vector<Tensor> forward_(Tensor x, Tensor w_all, Tensor w1, Tensor w2, Tenso
   const auto like = w_all.options();
   // z rows are [h(t−1), x(t), 1, 0…]: one product gives all gates, and one more all their weights' gradients.
   Tensor z = at::empty({saving ? T + 1 : 2, B, L}, like);
-  Tensor gates = at::empty({o.save == SAVE_ACTIVATIONS ? T : 1, B, 4 * n}, like);
+  Tensor gates = o.save == SAVE_ACTIVATIONS ? reusable({T, B, 4 * n}, like) : at::empty({1, B, 4 * n}, like);
   Tensor c = at::empty({kept_steps + 1, B, n}, like), hh = at::empty({kept_steps, B, n}, like);
   Tensor q = at::empty({kept_steps, B, D}, like), h = at::empty({T, B, n}, like), s = at::empty({T, B, n}, like);
   Tensor index = at::empty({T, B, K}, like.dtype(at::kInt)), alpha = at::empty({T, B, K}, like);
@@ -328,7 +328,7 @@ std::vector<Tensor> backward_(Tensor dh_out, Tensor ds_out, Tensor w_all, Tensor
   const bool separable = o.separable, recompute = o.save == SAVE_RECOMPUTE, to_states = o.states;
   const bool replays = o.replay != REPLAY_NONE, key_to_memory = to_states && replays;
   const auto like = w_all.options();
-  Tensor dg = at::empty({T, B, 4 * n}, like), dq = at::empty({T, B, D}, like), dk = at::zeros({B, N, D}, like);
+  Tensor dg = reusable({T, B, 4 * n}, like), dq = at::empty({T, B, D}, like), dk = at::zeros({B, N, D}, like);
   Tensor dm = at::zeros({replays ? B : 0, N, n}, like);
   Tensor carry = at::zeros({B, n}, like), dc = at::zeros({B, n}, like), dhat = at::empty({B, n}, like);
   Tensor dm_rows = at::empty({B, n}, like), dk_rows = at::zeros({B, D}, like);

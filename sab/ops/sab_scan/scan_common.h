@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <vector>
 
 #include "scan_math.h"
@@ -38,6 +39,22 @@ struct Rows {
     return view;
   }
 };
+
+// A buffer that outlives the call only in a graph. Fresh memory costs more than the work done in it (the system clears
+// every page), so the last few large ones are kept, and serve again when no graph holds them.
+Tensor reusable(at::IntArrayRef sizes, const at::TensorOptions& like) {
+  static std::mutex mutex;
+  static std::vector<Tensor> kept;
+  int64_t count = 1;
+  for (const int64_t size : sizes) count *= size;
+  const std::lock_guard<std::mutex> lock(mutex);
+  for (const Tensor& t : kept)
+    if (t.numel() == count && t.dtype() == like.dtype() && t.storage().use_count() == 1) return t.view(sizes);
+  Tensor fresh = at::empty({count}, like);
+  if (kept.size() == 4) kept.erase(kept.begin());
+  kept.push_back(fresh);
+  return fresh.view(sizes);
+}
 
 void multiply(const Tensor& a, const Tensor& w, const Tensor& out) {
   Tensor o = out;
