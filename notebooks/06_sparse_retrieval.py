@@ -141,7 +141,10 @@ assert torch.allclose(weights_a, weights_b, atol=1e-5)
 # $(k_{\mathrm{top}}+1)$-th largest score. Then
 #
 # $$
-# \alpha_i = \frac{\max\{a_i - \tau,\, 0\}}{Z}, \qquad Z = \sum_j \max\{a_j - \tau,\, 0\} .
+# \begin{aligned}
+# \alpha_i &= \frac{\max\{a_i - \tau,\, 0\}}{Z}, \\
+# Z &= \sum_j \max\{a_j - \tau,\, 0\} .
+# \end{aligned}
 # $$ (eq-weights)
 #
 # In words: the best of the losers sets the bar, and the winners share the weight in proportion to
@@ -214,8 +217,10 @@ for factor in (0.01, 1, 100):
 # weight and differentiate {eq}`eq-weights`: for kept memories $i, j$, and for the threshold,
 #
 # $$
-# \frac{\partial \alpha_i}{\partial a_j} = \frac{\delta_{ij} - \alpha_i}{Z}, \qquad
-# \frac{\partial \alpha_i}{\partial \tau} = \frac{K \alpha_i - 1}{Z} .
+# \begin{aligned}
+# \frac{\partial \alpha_i}{\partial a_j} &= \frac{\delta_{ij} - \alpha_i}{Z}, \\
+# \frac{\partial \alpha_i}{\partial \tau} &= \frac{K \alpha_i - 1}{Z} .
+# \end{aligned}
 # $$ (eq-derivative)
 #
 # Autograd agrees:
@@ -266,7 +271,7 @@ slopes = [
 for slope in slopes:
     slope[(xs - 3).abs() < 1e-9] = torch.nan  # draw the jump as a gap
 
-# %%
+# %% tags=["hide-input"]
 with style():
     fig, axes = new_figure(7.0, 4.2, rows=2, sharex=True)
     names = ["score 4", "score 3", "score x"]
@@ -345,7 +350,7 @@ for k_att, largest in size.items():
     above = (largest[:, 200:].amin(1) > 1).sum().item()
     print(f"k_att = {k_att}: above 1 for good in {above} of {len(largest)} starts")
 
-# %%
+# %% tags=["hide-input"]
 glue("largest_state", max(float(largest.max()) for largest in size.values()))
 with style():
     fig, axes = new_figure(7.0, 2.6, columns=3, sharey=True)
