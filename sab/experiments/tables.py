@@ -243,6 +243,20 @@ def _transfer_long() -> Experiment:
     return Experiment("transfer_long", title, "copy", tuple(rows))
 
 
+def _transfer_short() -> Experiment:
+    """Models trained where the gap ends before the blank state has settled."""
+    trained = _copy().row("sab_5_5_T20")
+    transfer = {
+        "experiment": "copy",
+        "row": trained.name,
+        "lengths": (20, 40, 100, 200, 400, 2000, 5000),
+    }
+    title = f"{trained.title}, tested at other lengths"
+    config, task = trained.model_config, trained.task_config
+    row = Row("sab_T20", title, trained.model, config, task, {}, trained.seeds, transfer)
+    return Experiment("transfer_short", "Copy, trained at T=20, tested longer", "copy", (row,))
+
+
 EXPERIMENTS: dict[str, Experiment] = {
     item.name: item
     for item in (
@@ -254,6 +268,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         _table3(),
         _table5(),
         _transfer_long(),
+        _transfer_short(),
     )
 }
 
