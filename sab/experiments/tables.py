@@ -249,7 +249,7 @@ def _transfer_short() -> Experiment:
     transfer = {
         "experiment": "copy",
         "row": trained.name,
-        "lengths": (20, 40, 100, 200, 400, 2000, 5000),
+        "lengths": (20, 40, 100, 200, 300, 400, 2000, 5000),
     }
     title = f"{trained.title}, tested at other lengths"
     config, task = trained.model_config, trained.task_config
