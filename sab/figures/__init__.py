@@ -1,6 +1,7 @@
 """Every figure of the book: one function a figure, drawn from data or from the rules."""
 
 from sab.figures.backward import backward_diagram, backward_panels
+from sab.figures.blanks import score_margins, settling_curve, share_against
 from sab.figures.distance import gradient_by_distance
 from sab.figures.forward import forward_diagram
 from sab.figures.learning import learning_curve
@@ -18,5 +19,8 @@ __all__ = [
     "learning_curve",
     "read_weights",
     "scaling",
+    "score_margins",
+    "settling_curve",
+    "share_against",
     "transfer_curve",
 ]

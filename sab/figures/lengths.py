@@ -45,6 +45,7 @@ def transfer_curve(
     *,
     chance: float,
     paper: Mapping[str, Sequence[tuple[float, float | None]]] | None = None,
+    bands: Mapping[str, Sequence[tuple[float, float, float]]] | None = None,
     trained_at: float | None = None,
     xlabel: str = "test delay T (steps, logarithmic)",
     alt: str | None = None,
@@ -56,6 +57,7 @@ def transfer_curve(
             the run did not fit in memory.
         chance: accuracy of guessing, a fraction.
         paper: the paper's points in the same form; a system keeps its colour.
+        bands: system → (length, low, high) of an interval, fractions; drawn around its points.
         trained_at: length trained on, marked by a vertical line.
         xlabel: name and unit of the horizontal axis.
         alt: alt text; ``None``: a sentence made from the data.
@@ -64,7 +66,8 @@ def transfer_curve(
         The figure, with alt text.
 
     Raises:
-        ValueError: there is no point, or an accuracy lies outside 0 … 1.
+        ValueError: there is no point, an accuracy lies outside 0 … 1, or a band belongs to no
+            system or is upside down.
 
     Source: paper section 4, Table 5.
     """
@@ -79,6 +82,9 @@ def transfer_curve(
                     raise ValueError(
                         f"{name!r} has ({length}, {value}): must be a positive length, a fraction"
                     )
+    for name, triples in (bands or {}).items():
+        if name not in points or not all(0 <= low <= high <= 1 for _, low, high in triples):
+            raise ValueError(f"bands[{name!r}]={list(triples)}: must be (length, low, high)")
     fig, axes = new_figure(PAGE_WIDTH, 3.3)
     ax = axes[0, 0]
     ax.set_xscale("log")
@@ -86,6 +92,13 @@ def transfer_curve(
     looks = dict(zip(names, series_styles(names), strict=True))
     for name in names:
         look = looks[name]
+        if bands and name in bands:
+            at, low, high = zip(*sorted(bands[name]), strict=True)
+            ax.fill_between(
+                at, [100 * v for v in low], [100 * v for v in high], color=look["color"],
+                alpha=0.18, lw=0, zorder=2,
+            )  # fmt: skip
+            told.append(f"{name} lies between {100 * min(low):.1f} and {100 * max(high):.1f} %")
         for source, group in (("ours", points), ("paper", quoted)):
             if name not in group:
                 continue
