@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from sab.analysis.cost import fit_slope, measure, peak_memory, time_call
+from sab.analysis.cost import fit_slope, kept_for_backward, measure, peak_memory, time_call
 
 
 def test_fit_recovers_a_power_law() -> None:
@@ -65,3 +65,15 @@ def test_measure_gives_the_exponent_of_memory() -> None:
     assert fitted.exponent == pytest.approx(2.0, abs=0.01)
     with pytest.raises(ValueError, match="lengths=0"):
         measure(make, [100, 0])
+
+
+def test_kept_for_backward_counts_each_storage_once() -> None:
+    x = torch.ones(250_000, requires_grad=True)  # a megabyte
+
+    def squares() -> torch.Tensor:
+        y = x.exp()  # keeps its result
+        return (y * y).sum() + y[:10].square().sum()  # keeps y again, and a view of it
+
+    assert kept_for_backward(squares) == pytest.approx(1.0, rel=1e-3)
+    with torch.no_grad():
+        assert kept_for_backward(squares) == 0.0
