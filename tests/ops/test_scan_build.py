@@ -9,11 +9,13 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
+import torch
 
-from sab.ops.sab_scan import cpp
+from sab.ops.sab_scan import ScanOptions, cpp, dispatch
 
 # What a process does: run the automatic form twice, print which form that was and a fingerprint.
 RUN = """
@@ -131,6 +133,41 @@ def test_the_temporary_folder_is_private(tmp_path: Path, monkeypatch: pytest.Mon
     parent.chmod(0o777)  # as somebody else might have left it for us
     with pytest.raises(OSError):
         cpp._folder("scan")
+
+
+def test_a_lock_left_by_a_killed_build_is_removed(tmp_path: Path) -> None:
+    """torch waits for a lock for ever; one that is new may be another process's, and stays."""
+    lock = tmp_path / "lock"
+    lock.touch()
+    cpp._clear_stale_lock(tmp_path, "scan")
+    assert lock.exists()
+    old = time.time() - 2 * cpp.STALE_SECONDS
+    os.utime(lock, (old, old))
+    cpp._clear_stale_lock(tmp_path, "scan")
+    assert not lock.exists()
+    cpp._clear_stale_lock(tmp_path, "scan")  # nothing to do
+
+
+def test_an_old_lock_does_not_hold_up_the_load() -> None:
+    """The whole way: the lock of a build that was killed long ago, then a process that needs it."""
+    library = cpp.load_scan()
+    assert library is not None and library.__file__ is not None
+    lock = Path(library.__file__).parent / "lock"
+    lock.touch()
+    old = time.time() - 2 * cpp.STALE_SECONDS
+    os.utime(lock, (old, old))
+    printed, log = finish(start())
+    assert printed["FORM"] == "cpp" and not log and not lock.exists()
+
+
+def test_refusals_come_before_a_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build() -> None:
+        raise AssertionError("built for a call that is refused")
+
+    monkeypatch.setattr(dispatch, "load_scan", build)
+    sliding = ScanOptions(truncation="sliding")
+    with pytest.raises(ValueError, match="truncation='sliding'"):
+        dispatch.choose_form("cpp", sliding, torch.device("cpu"))
 
 
 def test_a_build_is_kept_by_what_it_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:

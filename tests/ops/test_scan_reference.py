@@ -234,10 +234,12 @@ def test_padding(form: str, initial_memory: str) -> None:
         total = torch.stack([out.grads[name] for out in alone]).sum(0)
         assert difference(total, both.grads[name]) <= 1e-11, name
 
-    dirty = case.x.detach().clone()
-    for b, length in enumerate(lengths.tolist()):
-        dirty[length:, b] = 1e6
-    check_same(both, run(dataclasses.replace(case, x=dirty.requires_grad_()), form), 1e-12)
+    for garbage in (1e6, torch.inf, torch.nan):
+        dirty = case.x.detach().clone()
+        for b, length in enumerate(lengths.tolist()):
+            dirty[length:, b] = garbage
+        other = dataclasses.replace(case, x=dirty.requires_grad_())
+        check_same(both, run(other, form), 1e-12, garbage)
 
 
 @pytest.mark.parametrize("initial_memory", ["empty", "zero"])

@@ -207,6 +207,7 @@ def test_never_nan(threshold: str, short_memory: str, dtype: torch.dtype) -> Non
     rows = [
         [0, 0, 0, 0], [1, 1, 1, 1], [1e-300, 0, 0, 0], [1e30, 1e30, -1e30, 0],
         [5, 5, 5, 1], [1, 0, 0, 0], [-1, -2, -2, -2], [1e-36, 2e-36, 0, 1e-36],
+        [1e-40, 2e-40, 0, 1e-40],
     ]  # fmt: skip
     for held, k_top in itertools.product(range(5), (1, 2, 3, 4, 6)):
         a = torch.tensor(rows, dtype=dtype, requires_grad=True)
