@@ -92,6 +92,10 @@ CASES: dict[str, dict[str, Any]] = {
     "carried": {"state": carried(4, 4, 4), "k_trunc": 3},
     "carried, unequal": {"state": carried(4, 0, 2), "k_trunc": 2},
     "all": {"state": carried(1, 5, 3), "lengths": torch.tensor([2, 8, 7]), "k_trunc": 3},
+    "longest past, shortest future": {
+        "state": carried(5, 0, 2),
+        "lengths": torch.tensor([1, 8, 4]),
+    },
     "one sample": {"batch": 1},
     "large keys": {"scale": 60.0},
 }

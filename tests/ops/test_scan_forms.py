@@ -447,6 +447,25 @@ def test_backward_twice_gives_the_same(form: str, save: str) -> None:
 
 
 @pytest.mark.parametrize("form", FAST)
+def test_graphs_of_the_same_shape_share_no_buffer(form: str) -> None:
+    """Several scans before their backward passes, in any order: what one keeps, no other writes."""
+    cases = [draw_case(options(), seed) for seed in range(7)]
+    alone = [run(case, form) for case in cases]
+    outputs = [
+        sab_scan(case.x, case.weights, case.state, case.options, form=form) for case in cases
+    ]
+    for _ in range(2):
+        for i in (3, 0, 6, 1, 5, 2, 4):
+            case, (h, s, *_) = cases[i], outputs[i]
+            assert torch.equal(h, alone[i].h) and torch.equal(s, alone[i].s)
+            loss = (h * case.dh).sum() + (s * case.ds).sum()
+            found = torch.autograd.grad(loss, list(case.leaves.values()), retain_graph=True)
+            run(cases[(i + 1) % 7], form)  # another scan in between
+            for name, grad in zip(case.leaves, found, strict=True):
+                assert torch.equal(grad, alone[i].grads[name]), (i, name)
+
+
+@pytest.mark.parametrize("form", FAST)
 def test_second_derivatives_are_refused(form: str) -> None:
     case = draw_case(options())
     h, *_ = sab_scan(case.x, case.weights, case.state, case.options, form=form)
