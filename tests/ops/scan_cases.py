@@ -210,7 +210,7 @@ def difference(a: Tensor, b: Tensor) -> float:
     assert a.shape == b.shape, f"{tuple(a.shape)} against {tuple(b.shape)}"
     if a.numel() == 0:
         return 0.0
-    return float((a - b).abs().max() / max(1.0, float(a.abs().max())))
+    return ((a - b).abs().max() / a.abs().max().clamp(min=1.0)).item()
 
 
 def check_same(a: Outcome, b: Outcome, tolerance: float, note: object = "") -> None:
