@@ -19,7 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "tasks": set(),
     "models": {"ops"},
     "experiments": {"tasks", "models", "ops"},
-    "analysis": {"tasks", "models", "ops", "experiments.records"},
+    "analysis": {"tasks", "models", "ops", "experiments.records", "experiments.statistics"},
     "figures": {"tasks", "models", "ops", "analysis", "experiments.records"},
     "notebook": {"tasks", "models", "ops", "experiments", "analysis", "figures"},
     "cli": {"tasks", "models", "ops", "experiments", "analysis", "figures"},

@@ -22,7 +22,7 @@ from sab.experiments.files import check_writable, locked, results_dir, runs_dir
 from sab.experiments.records import Record
 from sab.experiments.rows import expand
 from sab.experiments.train import pick_device, train
-from sab.experiments.transfer import transfer
+from sab.experiments.transfer import SHORT, transfer
 from sab.experiments.weights import CHECKPOINT, clear, load_checkpoint
 from sab.tasks import registry as tasks
 
@@ -103,12 +103,17 @@ def estimate(run: RunConfig, results: Path) -> float:
         each = record.metrics.get("seconds_per_update")
         if each is not None:
             return each * run.train.updates / 60
-    steps = tasks.build(run.task, run.task_config).steps
-    if run.transfer is not None:
-        steps = sum(run.transfer.lengths)
     flat, growing = STEP_MS.get(run.model, STEP_MS["sab"])
-    each = steps * (flat + growing * steps) * run.train.batch_size / 64 / 1000
-    return each * (run.train.updates if run.transfer is None else 5) / 60
+
+    def minutes(steps: int, sequences: int) -> float:
+        return steps * (flat + growing * steps) * sequences / 64 / 60_000
+
+    if run.transfer is not None:  # a forward pass is about a third of an update
+        test = run.transfer
+        counts = [test.sequences if T <= SHORT else test.sequences_beyond for T in test.lengths]
+        return sum(minutes(T, count) for T, count in zip(test.lengths, counts, strict=True)) / 3
+    steps = tasks.build(run.task, run.task_config).steps
+    return minutes(steps, run.train.batch_size) * run.train.updates
 
 
 def execute(run: RunConfig, options: Options) -> Record:
