@@ -33,7 +33,7 @@ serve: book ## Build, then show the website at http://127.0.0.1:8000 (PORT=…)
 	$(PY) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/out/_build/html
 
 pairs: $(STAMP) ## Make notebooks/*.ipynb from notebooks/*.py and run them (NB="06 09": only these)
-	$(PY) -m tools.book pairs --workers $(WORKERS) $(NB)
+	$(PY) -m tools.book pairs $(NB) --workers $(WORKERS)
 
 lint: $(STAMP) actionlint ## Style: ruff, its formatting, and the workflows
 	$(PY) -m ruff check .
@@ -53,7 +53,7 @@ package: $(STAMP) ## The tests of the package alone
 	$(PY) -m pytest -q --ignore=tests/site --ignore=tests/notebooks
 
 check-notebooks: $(STAMP) ## Run the committed notebooks again and compare (nbval)
-	$(PY) -m tools.book nbval --workers $(WORKERS) $(NB)
+	$(PY) -m tools.book nbval $(NB) --workers $(WORKERS)
 
 check-site: book ## Look at every page of the website in headless Chromium
 	$(PY) -m pytest -q tests/site
