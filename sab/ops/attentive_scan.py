@@ -17,9 +17,9 @@ from torch.autograd.function import once_differentiable
 from sab.checks import positive_int
 from sab.ops.sab_scan.cpp import load_scan
 from sab.ops.sab_scan.dispatch import choose_form
-from sab.ops.sab_scan.fused import pack
+from sab.ops.sab_scan.fused import input_gradients, pack, room, scorer_gradients
 from sab.ops.sab_scan.reference import lstm_cell
-from sab.ops.sab_scan.torch_engine import cell_backward
+from sab.ops.sab_scan.torch_engine import activate, cell_backward
 from sab.ops.sab_scan.types import SABState, ScanOptions, ScanWeights, check_scan, mask_padding
 
 OPTIONS = ScanOptions(k_top=1, k_att=1, k_trunc=None)  # what the shared checks need to know
@@ -90,11 +90,7 @@ def torch_forward(
     most = int(start.max())
     for t in range(steps):
         live = (t < lengths)[:, None]
-        torch.mm(z[t], w_all.T, out=gates[t])
-        gates[t][:, : 2 * n].sigmoid_()
-        gates[t][:, 2 * n : 3 * n].tanh_()
-        gates[t][:, 3 * n :].sigmoid_()
-        i, f, g, o = gates[t].chunk(4, 1)
+        i, f, g, o = activate(torch.mm(z[t], w_all.T, out=gates[t]), n)
         c[t + 1] = torch.where(live, f * c[t] + i * g, c[t])
         hh[t] = o * torch.tanh(c[t + 1])
         q[t] = hh[t] @ w2.T
@@ -206,12 +202,9 @@ class _Attentive(torch.autograd.Function):
             dh.contiguous(), ds.contiguous(), w_all, w1, w2, w3, memory, keys, *rest, k_trunc
         )
         z, hh, n = rest[3], rest[6], memory.shape[2]
-        dw_all = dg.flatten(0, 1).T @ z[:-1].flatten(0, 1)
-        dx = (dg @ w_ih) if ctx.needs_input_grad[0] else None
-        dw1 = dk.flatten(0, 1).T @ memory.flatten(0, 1)
-        dw2 = dq.flatten(0, 1).T @ hh.flatten(0, 1)
-        grads = (dx, dw_all[:, n : n + inputs], dw_all[:, :n], dw_all[:, n + inputs], dw1, dw2, dw3)
-        return *grads, None, None, None, None, None, None
+        grads = input_gradients(dg, z, w_ih, n, inputs, ctx.needs_input_grad[0])
+        dw1, dw2 = scorer_gradients(dk, memory, dq, hh)
+        return *grads, dw1, dw2, dw3, None, None, None, None, None, None
 
 
 def attentive_scan(
@@ -248,7 +241,7 @@ def attentive_scan(
     steps, batch, _ = x.shape
     form = choose_form(form, OPTIONS, x.device)
     check_scan(
-        x.new_empty(steps, batch, weights.w_ih.shape[0]),
+        x.new_empty(steps, batch, weights.w_ih.shape[0], device="meta"),
         weights.w_hh,
         weights.scorer,
         state,
@@ -263,12 +256,8 @@ def attentive_scan(
         return reference(x, weights, state, lengths, k_trunc)
     w1, w2, w3 = weights.scorer
     capacity = int((state.step + lengths).max())
-    carried = min(capacity, state.memory.shape[1])
-    with torch.no_grad():
-        memory = x.new_zeros(batch, capacity, weights.w_hh.shape[1])
-        memory[:, :carried] = state.memory[:, :carried]
-        keys = x.new_zeros(batch, capacity, w1.shape[0])
-        keys[:, :carried] = memory[:, :carried] @ w1.T
+    held = room(state, w1, separable=False, capacity=capacity, keep=False)
+    memory, keys = held.memory, held.keys
     parameters = (weights.w_ih, weights.w_hh, weights.bias, w1, w2, w3)
     saving = torch.is_grad_enabled() and any(t.requires_grad for t in (x, *parameters))
     start = SABState(state.h.contiguous(), state.c.contiguous(), memory, state.step)

@@ -88,6 +88,36 @@ def pack(w_ih: Tensor, w_hh: Tensor, bias: Tensor) -> Tensor:
     return torch.cat([w_hh, w_ih, bias[:, None], padding], 1)
 
 
+def input_gradients(
+    dg: Tensor, z: Tensor, w_ih: Tensor, n: int, inputs: int, wants_x: bool
+) -> tuple[Tensor | None, Tensor, Tensor, Tensor]:
+    """Return the gradients of x, w_ih, w_hh and the bias from that of the gates.
+
+    Args:
+        dg: (T, B, 4n), gradient of the gates before activation.
+        z: (T + 1, B, width), the rows [h, x, 1, 0] that `pack`'s matrix multiplied.
+        w_ih: (4n, inputs).
+        n: hidden size.
+        inputs: input size.
+        wants_x: whether x needs one; else its place holds ``None``.
+    """
+    dw_all = dg.flatten(0, 1).T @ z[:-1].flatten(0, 1)
+    dx = (dg @ w_ih) if wants_x else None
+    return dx, dw_all[:, n : n + inputs], dw_all[:, :n], dw_all[:, n + inputs]
+
+
+def scorer_gradients(dk: Tensor, memory: Tensor, dq: Tensor, hh: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients (d, n) of W1 and W2 of the additive score, one product each.
+
+    Args:
+        dk: (B, M, d), gradient of the keys W1 m.
+        memory: (B, M, n).
+        dq: (T, B, d), gradient of the queries W2 ĥ.
+        hh: (T, B, n), ĥ.
+    """
+    return dk.flatten(0, 1).T @ memory.flatten(0, 1), dq.flatten(0, 1).T @ hh.flatten(0, 1)
+
+
 class _Scan(torch.autograd.Function):
     """Differentiable in x, w_ih, w_hh, bias and the scorer; the state gets no gradient."""
 
@@ -129,17 +159,13 @@ class _Scan(torch.autograd.Function):
             dh.contiguous(), ds.contiguous(), w_all, w1, w2, w3, memory, keys, *rest, ctx.codes
         )
         n, inputs = memory.shape[2], ctx.inputs
-        dg_rows, separable = dg.flatten(0, 1), bool(ctx.codes[6])
-        dw_all = dg_rows.T @ z[:-1].flatten(0, 1)
-        dx = (dg @ w_ih) if ctx.needs_input_grad[0] else None
-        if separable:
+        grads = input_gradients(dg, z, w_ih, n, inputs, ctx.needs_input_grad[0])
+        if bool(ctx.codes[6]):
             dw1 = (dk * torch.tanh(memory)).sum((0, 1))[None]
             dw2 = (dq * torch.tanh(hh)).sum((0, 1))[None]
         else:
-            dw1 = dk.flatten(0, 1).T @ memory.flatten(0, 1)
-            dw2 = dq.flatten(0, 1).T @ hh.flatten(0, 1)
-        grads = (dx, dw_all[:, n : n + inputs], dw_all[:, :n], dw_all[:, n + inputs], dw1, dw2, dw3)
-        return *grads, None, None, None, None, None
+            dw1, dw2 = scorer_gradients(dk, memory, dq, hh)
+        return *grads, dw1, dw2, dw3, None, None, None, None, None
 
 
 def digest(values: Tensor) -> int:
@@ -222,7 +248,7 @@ def fused_scan(
     steps, batch, _ = x.shape
     separable = options.score == "separable"
     check_scan(
-        x.new_empty(steps, batch, weights.w_ih.shape[0]),
+        x.new_empty(steps, batch, weights.w_ih.shape[0], device="meta"),
         weights.w_hh,
         weights.scorer,
         state,

@@ -28,8 +28,8 @@ from sab.ops.sab_scan.torch_rules import (
 REACH = 40.0  # |k|, |q| up to here: e^{2k} e^{2q} may overflow or vanish, and tanh is still right
 
 
-def _activate(gates: Tensor, n: int) -> tuple[Tensor, ...]:
-    """Gates i, f, g, o in place; returns the four views."""
+def activate(gates: Tensor, n: int) -> tuple[Tensor, ...]:
+    """Activate the gates (B, 4n) of one step in place; returns the views i, f, g, o (B, n)."""
     gates[:, : 2 * n].sigmoid_()
     gates[:, 2 * n : 3 * n].tanh_()
     gates[:, 3 * n :].sigmoid_()
@@ -146,7 +146,7 @@ def _forward(
         ct, cn = (t, t + 1) if saving else (t % 2, (t + 1) % 2)
         if not saving:
             z[zt, :, n : n + inputs] = x[t]
-        i, f, g, o = _activate(torch.mm(z[zt], w_all.T, out=gates[gk]), n)
+        i, f, g, o = activate(torch.mm(z[zt], w_all.T, out=gates[gk]), n)
         torch.mul(f, c[ct], out=c[cn]).addcmul_(i, g)
         torch.mul(o, torch.tanh(c[cn]), out=hh[k])
         if codes.separable:
@@ -256,7 +256,7 @@ def backward(
         step = plan[t]
         gates_t = gates[t] if codes.save != RECOMPUTE else z[t] @ w_all.T
         if codes.save == RECOMPUTE:
-            _activate(gates_t, n)
+            activate(gates_t, n)
         dhat = carry + dh_out[t]
         sent = None
         if replays and step.writes:
