@@ -50,8 +50,10 @@ inline float exp_(float x) {
   return p * scale;
 }
 
-// While |k| + |q| stays below this, e^{2k} e^{2q} and the product of two such terms fit a float.
-constexpr float REACH = 20.0f;
+// While |k| and |q| stay below this, e^{2k} and e^{2q} fit a float; their product may vanish or overflow, and is then as
+// good as 0 or ∞.
+constexpr float REACH = 40.0f;
+constexpr float LARGE = 1e9f;  // 1/(1 + LARGE) is nothing beside 1, and the product of four such terms fits a float
 
 // ekey = e^{2 key}; returns the largest |key|. Past REACH the exponentials are not used.
 inline float prepare(const float* __restrict key, float* __restrict ekey, int64_t d) {
@@ -75,6 +77,11 @@ inline double prepare(const double* key, double*, int64_t d) {
 inline bool uses_exp(float reach) { return reach < REACH; }
 inline bool uses_exp(double) { return false; }
 
+inline float denominator(float ek, float eq) {
+  const float a = 1 + ek * eq;
+  return a > LARGE ? LARGE : a;  // NaN stays
+}
+
 // w3ᵀ tanh(key + q).
 inline float score_(const float* __restrict key, const float* __restrict ekey, float reach, const float* __restrict q,
                     const float* __restrict eq, const float* __restrict w3, float weight_sum, int64_t d) {
@@ -84,14 +91,19 @@ inline float score_(const float* __restrict key, const float* __restrict ekey, f
     for (int64_t j = 0; j < d; ++j) sum += w3[j] * tanh_(key[j] + q[j]);
     return sum;
   }
-  // Two terms over a common denominator: half the divisions.
-  const int64_t half = d / 2;
+  // Four terms over a common denominator: a quarter of the divisions.
+  const int64_t part = d / 4;
+  const float *__restrict k0 = ekey, *__restrict k1 = ekey + part, *__restrict k2 = k1 + part, *__restrict k3 = k2 + part;
+  const float *__restrict q0 = eq, *__restrict q1 = eq + part, *__restrict q2 = q1 + part, *__restrict q3 = q2 + part;
+  const float *__restrict v0 = w3, *__restrict v1 = w3 + part, *__restrict v2 = v1 + part, *__restrict v3 = v2 + part;
 #pragma omp simd reduction(+ : sum)
-  for (int64_t j = 0; j < half; ++j) {
-    const float a = 1 + ekey[j] * eq[j], b = 1 + ekey[j + half] * eq[j + half];
-    sum += (w3[j] * b + w3[j + half] * a) / (a * b);
+  for (int64_t j = 0; j < part; ++j) {
+    const float a = denominator(k0[j], q0[j]), b = denominator(k1[j], q1[j]);
+    const float c = denominator(k2[j], q2[j]), e = denominator(k3[j], q3[j]);
+    const float ab = a * b, ce = c * e;
+    sum += ((v0[j] * b + v1[j] * a) * ce + (v2[j] * e + v3[j] * c) * ab) / (ab * ce);
   }
-  if (d % 2) sum += w3[d - 1] / (1 + ekey[d - 1] * eq[d - 1]);
+  for (int64_t j = 4 * part; j < d; ++j) sum += w3[j] / denominator(ekey[j], eq[j]);
   return weight_sum - 2 * sum;
 }
 inline double score_(const double* key, const double*, double, const double* q, const double*, const double* w3, double,
