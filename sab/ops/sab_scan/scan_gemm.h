@@ -12,48 +12,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "scan_vector.h"
+
 namespace {
-
-#if defined(__AVX512F__)
-constexpr int VECTOR_BYTES = 64, TILE_ROWS = 8;
-#elif defined(__AVX__)
-constexpr int VECTOR_BYTES = 32, TILE_ROWS = 4;
-#else
-constexpr int VECTOR_BYTES = 16, TILE_ROWS = 4;
-#endif
-
-#if defined(__GNUC__)  // GCC and Clang
-template <class R>
-struct VectorOf {
-  typedef R type __attribute__((vector_size(VECTOR_BYTES)));
-};
-template <class R>
-constexpr int LANES = VECTOR_BYTES / sizeof(R);
-#define UNROLL _Pragma("GCC unroll 8")
-#else
-template <class R>
-struct VectorOf {
-  typedef R type;
-};
-template <class R>
-constexpr int LANES = 1;
-#define UNROLL
-#endif
-
-template <class R>
-using Vector = typename VectorOf<R>::type;
-
-template <class R>
-inline Vector<R> load(const R* from) {
-  Vector<R> v;
-  std::memcpy(&v, from, sizeof(v));
-  return v;
-}
-
-template <class R>
-inline void store(R* to, const Vector<R>& v) {
-  std::memcpy(to, &v, sizeof(v));
-}
 
 template <class R>
 constexpr int PANEL = 2 * LANES<R>;

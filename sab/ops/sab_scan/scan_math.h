@@ -6,6 +6,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
+
+#include "scan_vector.h"
 
 // tanh for float: the rational minimax form used by Eigen and XLA, good to about 3e-7.
 inline float tanh_(float x) {
@@ -53,34 +56,25 @@ inline float exp_(float x) {
 // While |k| and |q| stay below this, e^{2k} and e^{2q} fit a float; their product may vanish or overflow, and is then as
 // good as 0 or ∞.
 constexpr float REACH = 40.0f;
-constexpr float LARGE = 1e9f;  // 1/(1 + LARGE) is nothing beside 1, and the product of four such terms fits a float
+constexpr float LARGE = 1e9f;  // 1/LARGE is nothing beside 1, and the product of four such terms fits a float
 
-// ekey = e^{2 key}; returns the largest |key|. Past REACH the exponentials are not used.
+// ekey = e^{2 key}; returns 0, or ∞ where it can't be used: a |key| past REACH, or NaN.
 inline float prepare(const float* __restrict key, float* __restrict ekey, int64_t d) {
-  float largest = 0;
-#pragma omp simd reduction(max : largest)
+  int32_t beyond = 0;
+#pragma omp simd reduction(| : beyond)
   for (int64_t j = 0; j < d; ++j) {
     const float k = key[j], a = k < 0 ? -k : k;
-    largest = a > largest ? a : largest;
+    beyond |= !(a < REACH);
     float x = k > REACH ? REACH : k;
     x = x < -REACH ? -REACH : x;
     ekey[j] = exp_(2 * x);
   }
-  return largest;
+  return beyond ? std::numeric_limits<float>::infinity() : 0.0f;
 }
-inline double prepare(const double* key, double*, int64_t d) {
-  double largest = 0;
-  for (int64_t j = 0; j < d; ++j) largest = std::max(largest, std::abs(key[j]));
-  return largest;
-}
+inline double prepare(const double*, double*, int64_t) { return 0; }
 
-inline bool uses_exp(float reach) { return reach < REACH; }
+inline bool uses_exp(float reach) { return reach == 0; }
 inline bool uses_exp(double) { return false; }
-
-inline float denominator(float ek, float eq) {
-  const float a = 1 + ek * eq;
-  return a > LARGE ? LARGE : a;  // NaN stays
-}
 
 // w3ᵀ tanh(key + q).
 inline float score_(const float* __restrict key, const float* __restrict ekey, float reach, const float* __restrict q,
@@ -91,19 +85,21 @@ inline float score_(const float* __restrict key, const float* __restrict ekey, f
     for (int64_t j = 0; j < d; ++j) sum += w3[j] * tanh_(key[j] + q[j]);
     return sum;
   }
-  // Four terms over a common denominator: a quarter of the divisions.
-  const int64_t part = d / 4;
-  const float *__restrict k0 = ekey, *__restrict k1 = ekey + part, *__restrict k2 = k1 + part, *__restrict k3 = k2 + part;
-  const float *__restrict q0 = eq, *__restrict q1 = eq + part, *__restrict q2 = q1 + part, *__restrict q3 = q2 + part;
-  const float *__restrict v0 = w3, *__restrict v1 = w3 + part, *__restrict v2 = v1 + part, *__restrict v3 = v2 + part;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t j = 0; j < part; ++j) {
-    const float a = denominator(k0[j], q0[j]), b = denominator(k1[j], q1[j]);
-    const float c = denominator(k2[j], q2[j]), e = denominator(k3[j], q3[j]);
-    const float ab = a * b, ce = c * e;
-    sum += ((v0[j] * b + v1[j] * a) * ce + (v2[j] * e + v3[j] * c) * ab) / (ab * ce);
+  constexpr int64_t W = LANES<float>;
+  Vector<float> sums{};
+  int64_t j = 0;
+  for (; j + 4 * W <= d; j += 4 * W) {  // four terms over a common denominator: a quarter of the divisions
+    Vector<float> below[4], weight[4];
+    UNROLL for (int p = 0; p < 4; ++p) {
+      below[p] = at_most(1 + load(ekey + j + p * W) * load(eq + j + p * W), LARGE);
+      weight[p] = load(w3 + j + p * W);
+    }
+    const Vector<float> left = below[0] * below[1], right = below[2] * below[3];
+    sums += ((weight[0] * below[1] + weight[1] * below[0]) * right + (weight[2] * below[3] + weight[3] * below[2]) * left) *
+            reciprocal(left * right);
   }
-  for (int64_t j = 4 * part; j < d; ++j) sum += w3[j] / denominator(ekey[j], eq[j]);
+  sum = total(sums);
+  for (; j < d; ++j) sum += w3[j] / (1 + ekey[j] * eq[j]);
   return weight_sum - 2 * sum;
 }
 inline double score_(const double* key, const double*, double, const double* q, const double*, const double* w3, double,
