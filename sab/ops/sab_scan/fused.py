@@ -104,7 +104,7 @@ def input_gradients(
         inputs: input size.
         wants_x: whether x needs one; else its place holds ``None``.
     """
-    dw_all = dg.flatten(0, 1).T @ z[:-1].flatten(0, 1)
+    dw_all = (z[:-1].flatten(0, 1).T @ dg.flatten(0, 1)).T  # faster than dgᵀ z
     dx = (dg @ w_ih) if wants_x else None
     return dx, dw_all[:, n : n + inputs], dw_all[:, :n], dw_all[:, n + inputs]
 
