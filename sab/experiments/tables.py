@@ -19,6 +19,7 @@ from sab.models.sab import SABConfig
 BUDGET = {20: 8000, 100: 7000, 200: 8000, 300: 9000}
 LONG = {10_000: 128, 20_000: 32, 50_000: 32, 100_000: 8}  # test sequences
 WATCHED = (0, 100, 250, 500, 1000, 1500, 2000, 2500, 3000, 4000, 5000, 6000, 7000, 8000)
+CLOSELY = (*range(0, 1000, 100), *range(1000, 7001, 250))  # for the attention map's stepper
 
 
 def preset(config: SABConfig, **changes: Any) -> dict[str, Any]:
@@ -211,6 +212,14 @@ def _table3() -> Experiment:
     return Experiment("table3", title, "copy", tuple(rows), ("3",))
 
 
+def _watch() -> Experiment:
+    """Table 1's SAB (5, 5) at T=100 again, its weights kept often enough to watch it learn."""
+    row = _table1().row("sab_5_5_T100")
+    row = dataclasses.replace(row, train={**row.train, "snapshots": CLOSELY}, seeds=1, released="")
+    title = "One run watched closely: the attention map beside Table 3"
+    return Experiment("watch", title, "copy", (row,))
+
+
 def _table5() -> Experiment:
     sources = {"sab": "sab_5_5_T100", "lstm": "lstm_T100", "attentive_lstm": "attentive_lstm_T100"}
     table1 = _table1()
@@ -265,6 +274,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         _search(),
         _table2_adding(),
         _table3(),
+        _watch(),
         _table5(),
         _transfer_long(),
         _transfer_short(),
