@@ -3,6 +3,7 @@
 from sab.figures.backward import backward_diagram, backward_panels
 from sab.figures.blanks import score_margins, settling_curve, share_against
 from sab.figures.distance import gradient_by_distance
+from sab.figures.effects import switch_effects
 from sab.figures.forward import forward_diagram
 from sab.figures.learning import learning_curve
 from sab.figures.lengths import scaling, transfer_curve
@@ -22,5 +23,6 @@ __all__ = [
     "score_margins",
     "settling_curve",
     "share_against",
+    "switch_effects",
     "transfer_curve",
 ]
