@@ -17,7 +17,7 @@ from sab.experiments.rows import Experiment, Row
 from sab.models.sab import SABConfig
 
 BUDGET = {20: 8000, 100: 7000, 200: 8000, 300: 9000}
-ADDING = 3000  # updates of every row of the adding table
+ADDING = 2000  # updates of every row of the adding table
 LONG = {10_000: 128, 20_000: 32, 50_000: 32, 100_000: 8}  # test sequences
 WATCHED = (0, 100, 250, 500, 1000, 1500, 2000, 2500, 3000, 4000, 5000, 6000, 7000, 8000)
 CLOSELY = (*range(0, 1000, 100), *range(1000, 7001, 250))  # for the attention map's stepper
