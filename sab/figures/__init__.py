@@ -8,6 +8,7 @@ from sab.figures.forward import forward_diagram
 from sab.figures.learning import learning_curve
 from sab.figures.lengths import scaling, transfer_curve
 from sab.figures.matrices import attention_map, credit_matrix
+from sab.figures.positions import position_course
 from sab.figures.reads import read_weights
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "forward_diagram",
     "gradient_by_distance",
     "learning_curve",
+    "position_course",
     "read_weights",
     "scaling",
     "score_margins",
