@@ -30,6 +30,7 @@ SOURCES = (
     "scan_common.h",
     "scan_gemm.h",
     "scan_math.h",
+    "scan_read.h",
     "scan_vector.h",
     "attentive.h",
 )
@@ -135,10 +136,10 @@ def load_scan() -> ModuleType | None:
 
         name = _name()
         here, folder = Path(__file__).parent, _folder(name)
+        _clear_stale_lock(folder, name)
         finished = _finished(folder, name)
         if finished is not None:
             return finished
-        _clear_stale_lock(folder, name)
         # ninja from PyPI sits beside the interpreter, which need not be on the path
         os.environ["PATH"] = os.pathsep.join([path, str(Path(sys.executable).parent)])
         if not (folder / f"{name}.so").exists():

@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sab.ops.sab_scan.torch_backward import backward as backward  # noqa: PLC0414 (an engine has both)
+from sab.ops.sab_scan.torch_backward import backward as backward
 from sab.ops.sab_scan.torch_rules import (
     ACTIVATIONS,
     MARGIN,
@@ -138,6 +138,7 @@ def _forward(
                 shown = torch.where(ranks < step.count[:, None], shown, -1)
             index[t, :, :fits] = shown
             alpha[t, :, :fits], total[k], mode[t] = a, divisor, how
+        chosen, a = chosen[:, : codes.k_top], a[:, : codes.k_top]  # they hold all the weight
         values = flat_memory.index_select(0, (chosen + base).flatten()).view(batch, -1, n)
         torch.bmm(a[:, None], values, out=all_s[t][:, None])
 
@@ -153,8 +154,7 @@ def _forward(
         z[:-1, :, n : n + inputs] = x
     z[0, :, :n], c[0] = h0, c0
     rows, states, all_gates, all_c = z.unbind(0), views(z, 0, n), gates.unbind(0), c.unbind(0)
-    i_and_f, g, o = views(gates, 0, 2 * n), views(gates, 2 * n, 3 * n), views(gates, 3 * n, 4 * n)
-    i, f = views(gates, 0, n), views(gates, n, 2 * n)
+    i, f, g, o = (views(gates, part * n, (part + 1) * n) for part in range(4))
     all_hh, all_q, all_h, all_s = hh.unbind(0), q.unbind(0), h.unbind(0), s.unbind(0)
     alphas, totals = alpha.unbind(0), total.unbind(0)
     for t, step in enumerate(plan):
@@ -163,9 +163,9 @@ def _forward(
         if not saving:
             rows[zt][:, n : n + inputs] = x[t]
         torch.mm(rows[zt], w_all.T, out=all_gates[gk])
-        i_and_f[gk].sigmoid_()
-        g[gk].tanh_()
-        o[gk].sigmoid_()
+        g[gk].mul_(2)  # as `activate` does
+        all_gates[gk].sigmoid_()
+        g[gk].mul_(2).sub_(1)
         torch.mul(f[gk], all_c[zt], out=all_c[zn]).addcmul_(i[gk], g[gk])
         hat, query = all_hh[k], all_q[k]
         torch.mul(o[gk], torch.tanh(all_c[zn]), out=hat)
