@@ -30,6 +30,29 @@ from sab.ops.sab_scan.torch_rules import (
 REACH = 40.0  # |k|, |q| up to here: e^{2k} e^{2q} may overflow or vanish, and tanh is still right
 
 
+_spare: list[Tensor] = []  # the gates of the last step that was trained on
+
+
+def give_back(gates: Tensor) -> None:
+    """Take the room of a graph's gates, which nobody reads any more, for the next graph's.
+
+    Fresh memory of that size costs a CPU more than the work done in it.
+    """
+    if gates.device.type == "cpu":
+        _spare[:] = [gates.data]
+
+
+def gates_room(steps: int, batch: int, wide: int, like: Tensor) -> Tensor:
+    """A (steps, batch, wide) tensor like ``like``, not yet written."""
+    shape = (steps, batch, wide)
+    try:
+        spare = _spare.pop()
+    except IndexError:
+        return like.new_empty(shape)
+    fits = spare.shape == shape and spare.dtype == like.dtype and like.device.type == "cpu"
+    return spare if fits and not spare.is_inference() else like.new_empty(shape)
+
+
 def forward(
     x: Tensor,
     w_all: Tensor,
@@ -82,7 +105,7 @@ def _forward(
     kept = steps if saving else 1
     new = x.new_empty
     z = x.new_zeros(steps + 1 if saving else 2, batch, wide)
-    gates = new(steps if codes.save == ACTIVATIONS else 1, batch, 4 * n)
+    gates = gates_room(steps if codes.save == ACTIVATIONS else 1, batch, 4 * n, x)
     c, hh, q = new(kept + 1, batch, n), new(kept, batch, n), new(kept, batch, depth)
     h, s = new(steps, batch, n), new(steps, batch, n)
     index = torch.full((steps, batch, width), -1, dtype=torch.int32, device=x.device)

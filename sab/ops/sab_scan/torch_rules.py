@@ -78,9 +78,6 @@ def schedule(
     if codes.k_trunc:
         cuts = live & ((now - codes.block_offset) % codes.k_trunc == 0)
 
-    def row(values: Tensor) -> list[Tensor]:
-        return list(values.to(device).unbind(0))
-
     def every(mask: Tensor) -> list[bool]:
         found: list[bool] = mask.all(1).tolist()
         return found
@@ -89,7 +86,6 @@ def schedule(
         found: list[bool] = mask.any(1).tolist()
         return found
 
-    counts, masks, keeps, lives, slot = row(count), row(writes), row(~cuts), row(live), row(slots)
     same_count, same_slot = every(count == count[:, :1]), every(slots == slots[:, :1])
     all_write, any_write = every(writes), some(writes)
     all_cut, any_cut, all_live = every(cuts), some(cuts), every(live)
@@ -97,13 +93,13 @@ def schedule(
     return [
         Step(
             most=most[i],
-            count=None if same_count[i] else counts[i],
+            count=None if same_count[i] else count[i].to(device),
             writes=any_write[i],
-            write_mask=masks[i] if any_write[i] and not all_write[i] else None,
-            slots=first_slot[i] if same_slot[i] else slot[i],
+            write_mask=writes[i].to(device) if any_write[i] and not all_write[i] else None,
+            slots=first_slot[i] if same_slot[i] else slots[i].to(device),
             cuts=all_cut[i],
-            keep_mask=keeps[i][:, None] if any_cut[i] and not all_cut[i] else None,
-            live=None if all_live[i] else lives[i][:, None],
+            keep_mask=~cuts[i, :, None].to(device) if any_cut[i] and not all_cut[i] else None,
+            live=None if all_live[i] else live[i, :, None].to(device),
         )
         for i in range(steps)
     ]
