@@ -259,6 +259,8 @@ assert guessing == 1 / 8
 # | [8. Set-up](08_setup.ipynb) | what exactly is run, against what? | 4, 7 |
 # | [9. Copy](09_copy.ipynb) | does it learn? | 4 |
 # | [13. Transfer](13_transfer.ipynb) | does what it learned hold on longer sequences? | 4 |
+# | [14. Ablations](14_ablations.ipynb) | which of its parts does it need? | 4 |
+# | [15. Why nobody could reproduce it](15_why.ipynb) | which choices decide whether it learns? | – |
 # | [17. Complexity](17_complexity.ipynb) | what does it cost, in time and memory? | 8 |
 #
 # In a hurry? Read this chapter, the picture of [chapter 5](05_algorithm.ipynb), and
