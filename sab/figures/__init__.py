@@ -10,6 +10,7 @@ from sab.figures.lengths import scaling, transfer_curve
 from sab.figures.matrices import attention_map, credit_matrix
 from sab.figures.positions import position_course
 from sab.figures.reads import read_weights
+from sab.figures.shares import share_bars
 
 __all__ = [
     "attention_map",
@@ -25,6 +26,7 @@ __all__ = [
     "score_margins",
     "settling_curve",
     "share_against",
+    "share_bars",
     "switch_effects",
     "transfer_curve",
 ]
