@@ -110,14 +110,15 @@ def read_or_run(
     return found
 
 
-def glue(name: str, value: int | float | str) -> None:
+def glue(name: str, value: object) -> None:
     """Name a value, so that prose can quote it: ``{glue:text}`name:.1f```.
 
     Six lines stand in for ``myst_nb.glue``, so that Colab needs no website tools.
 
     Args:
         name: letters, digits, ``-`` and ``_``; once in a notebook.
-        value: a finite or infinite number, or a text. Numpy and torch scalars are unwrapped.
+        value: a finite or infinite number, or a text; numpy and torch scalars are unwrapped, and
+            anything else is refused.
 
     Raises:
         ValueError: the name is malformed, or the value is neither a number nor a text.
