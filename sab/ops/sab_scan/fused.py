@@ -238,7 +238,8 @@ def fused_scan(
         lengths: as for `sab_scan`.
         engine: `scan.cpp`'s module or `torch_engine`.
         save: ``"activations"`` keeps the gates for the backward pass; ``"recompute"`` computes them
-            again. Either way the saved state is O(T·(n + d + k_top)) a sample.
+            again, which saves their room between the passes (in the backward pass it is where
+            their gradient goes). Either way the saved state is O(T·(n + d + k_top)) a sample.
         lazy: skip scores that provably cannot enter the selection (same selection; C++ engine
             only).
         stream: without a graph, keep the keys with the state for the next call.
