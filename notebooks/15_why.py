@@ -105,6 +105,16 @@ def records_of(rows: Iterable[str]) -> list[Record]:
     return [record for record in found if record.row in wanted]
 
 
+def begins(e: Effect, level: float = 0.2) -> str:
+    """The first update at which every seed's held-out accuracy had reached ``level``."""
+    firsts = []
+    for record in records_of([e.row]):
+        reached = [entry["update"] for entry in record.history if entry["accuracy"] >= level]
+        firsts.append(min(reached, default=None))
+    known = [update for update in firsts if update is not None]
+    return NOT_RUN if not e.n else f"{max(known):,}" if len(known) == len(firsts) else "never"
+
+
 claimed = {claim.id: claim for claim in claims.load()}
 glue("chance", CHANCE)
 
@@ -181,13 +191,18 @@ show_table(
         "gradient into",
         "short memory",
         "offset",
+        "20 % at update",
         "accuracy, %",
         "typical norm",
         "largest norm",
         "seeds",
     ],
-    [(*levels, right(e), norm(e, "norm"), norm(e), e.n or None) for levels, e in cross.items()],
-    caption="Copy at T = 100 after 3,000 updates. Norms before clipping (clip 0.1): median of the means "
+    [
+        (*levels, begins(e), right(e), norm(e, "norm"), norm(e), e.n or None)
+        for levels, e in cross.items()
+    ],
+    caption="Copy at T = 100 after 3,000 updates. 20 % at update: the first evaluation (one in 250 updates) "
+    "at which every seed had a fifth of the symbols. Norms before clipping (clip 0.1): median of the means "
     "between evaluations, and the largest of any update.",
     source=crossed,
 )
@@ -248,8 +263,16 @@ if whole:
 else:
     summary = "no effects can be given before all eight settings have a record"
 glue("cross_summary", summary)
-top = max((e for e in cross.values() if e.n), key=lambda e: e.accuracy or 0.0, default=base)
-glue("best_cell", f"“{top.title}” with {right(top)} %")
+have = [e for e in cross.values() if e.n]
+top, low = (pick(have, key=lambda e: e.accuracy or 0.0) for pick in (max, min))
+wildest = max(have, key=lambda e: e.norm_max or 0.0)
+glue("best_cell", f"{right(top)} % ({top.title})")
+glue("worst_cell", f"{right(low)} % ({low.title})")
+glue("wild", wildest.title)
+glue("wild_norm", norm(wildest))
+glue("wild_accuracy", right(wildest))
+if profile == "records":
+    assert (wildest.norm_max or 0) > 1e10 and (wildest.accuracy or 0) > 0.9
 for key, row in (
     ("soft_scorer", "scorer_softmax_offset0"),
     ("soft_states", "states_softmax_offset0"),
@@ -262,17 +285,13 @@ glue("cross_seeds", f"{seeds_each} seed{'s' if seeds_each != 1 else ''} a settin
 # {glue:text}`cross_summary:s`. With so few seeds a difference of a few points means nothing; runs of one
 # setting differ by as much.
 #
-# The table has a plainer message, too. The exact gradient *with margins from the second memory on* is
-# what fails. Stop it at the scorer, and the model learns; or keep it, and weigh the first
-# $k_{\mathrm{top}}$ memories by a softmax, and the model learns as well. The paper leaves that open: it
-# has no rule for a memory of at most $k_{\mathrm{top}}$ entries. The best of the settings run is
-# {glue:text}`best_cell:s`.
-
-# %%
-if profile == "records":
-    exact = {memory: effects[f"states_{memory}_offset0"] for memory in ("margin", "softmax")}
-    assert (exact["softmax"].accuracy or 0) > 0.95 > 0.7 > (exact["margin"].accuracy or 0)
-    assert (exact["margin"].norm_max or 0) > 1000 * (exact["softmax"].norm_max or 0)
+# From {glue:text}`worst_cell:s` to {glue:text}`best_cell:s`: under our recipe the exact gradient (`states`)
+# *can* learn. So D9 is not the one culprit that our first trials made us expect. And look at the norms. The
+# largest of any update is {glue:text}`wild_norm:s`, in the setting “{glue:text}`wild:s`”, and that
+# setting ends at {glue:text}`wild_accuracy:s` %. **The size of the gradients does not decide.** A clip at 0.1
+# and Adam's own scaling turn a gradient of any size into a step of ordinary size.
+#
+# What such steps cost is time. With `states` and `margin` learning begins later (the fourth column).
 
 # %% [markdown]
 # ### Where the large gradients come from
@@ -331,10 +350,9 @@ glue("spikes", float((ratio > 10).float().mean()))
 # differs: {glue:text}`spikes:.0%` of the batches have a norm more than ten times as large, the worst one
 # {glue:text}`ratio_most:,.0f` times. Some read in some sequence had a small $Z$, and others downstream.
 #
-# Clipping makes such a step finite. It does not make it *right*: after clipping, a gradient that one chain
-# of recalls has multiplied points along that chain, and everything else in it is gone. And while the
-# memory is short, every read is of that kind: with three memories held, $Z$ is the sum of two margins
-# between states that are still much alike.
+# Clipping makes such a step finite. It does not make it *useful*: after clipping, a gradient that one chain
+# of recalls has multiplied points along that chain, and everything else in it is gone. At the beginning,
+# when the stored states are much alike, there are many such steps.
 #
 # The published program has the switch that stops the gradient at the scorer, and leaves it off.
 
@@ -706,17 +724,17 @@ show_table(
 # The first line is a deviation from the paper, not a gap in it (`sab run search` compares the rates). The
 # line that matters most for the *name* of the method is the seventh: what our recipe follows is not the
 # exact gradient of the paper's equations. It is that gradient with one road closed. The cross shows that
-# the road can stay open if the first few memories are weighed by a softmax; the recipe was chosen before
-# that was known, and the tables of this book are run with it.
+# the road need not be closed for the model to learn. The recipe was chosen before that was known, and the
+# tables of this book are run with it.
 #
 # ## So why?
 #
 # - The published command does not compute the paper's score (D1) and, on the PyTorch that it asks for,
 #   mixes the sequences of a batch (D5, inferred).
-# - The paper's equations with their exact gradient (D9), and margins as soon as there are two memories,
-#   make gradients of any size. A gradient clip hides this: nothing diverges, it just learns late, or not.
-# - Whether that happens hangs on what is left open: how to weigh the first few memories, how large the
-#   scorer starts, where blocks begin. A reader has no way of knowing.
+# - The paper's equations with their exact gradient (D9) make gradients of any size. Behind our clip and at
+#   our learning rate that costs time; nobody who starts from the paper knows either number.
+# - What is left open (how to weigh the first few memories, how large the scorer starts, where blocks begin)
+#   moves the result by as much as the differences that have a name.
 #
 # ## What it took
 
@@ -750,10 +768,10 @@ glue("machine", f"{found[0].machine['cpu']}, {found[0].machine['threads']} threa
 #
 # - **Nothing crashes.** Every one of these variants trains, clips, logs a loss that falls. The
 #   whole-sequence loss of a model that knows nothing is close to zero anyway.
-# - **Two cures for one ill.** Stop the gradient at the scorer, or weigh the first memories softly. Each
-#   suffices, and neither is in the paper.
+# - **Gradients of any size, and it learns.** We set out to find the exploding gradient guilty. Behind a
+#   clip it costs time, not the result.
 # - **Typical gradients say nothing.** In the middle of the distribution both ways of computing them agree.
-#   The tail decides.
+#   They differ in the tail.
 # - **A shape, not a formula.** The fault with perhaps the oddest effect (D5) is a missing dimension of
 #   size one.
 # - **A published number can be refuted with a logarithm.**
