@@ -621,8 +621,10 @@ glue("at_border", hits)
 # one, its border lies behind the fifth answer, and it falls after the fourth as well. In the second pause
 # hardly any run falls at a border. Over all, {glue:text}`at_border:d` of {glue:text}`pauses:d` pauses do.
 #
-# **So it is not the blocks.** What nearly all these places have in common is that they are *even*. Two symbols
-# share a memory, and the symbols are learned memory by memory.
+# **So the blocks alone do not explain it.** What nearly all these places have in common is that they are
+# *even*: two symbols share a memory, and the symbols are learned memory by memory. But one control is no
+# proof, and the picture has a trace of the border. Where a run falls back on its way, it is the symbols
+# behind the first border that it loses.
 #
 # (At these delays the border among the symbols has the same place as that among the answers:)
 
