@@ -146,7 +146,7 @@ def matched_width(
             config = TransformerConfig(input_size, width, output_size, layers, heads)
             return abs(count(Transformer(config)) / wanted - 1)
 
-        width = min(range(heads, 4 * units + heads, heads), key=miss)
+        width = min(range(heads, 2 * units + heads, heads), key=miss)
         if miss(width) > TOLERANCE:
             raise ValueError(
                 f"units={units!r}: no width with {layers} layers and {heads} heads has parameters "

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -18,7 +19,7 @@ WEB_PAGE = b"<!DOCTYPE html><html><body>Sign in to go on</body></html>"
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    seen: list[str] = []
+    seen: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
         self.seen.append(self.path)
@@ -175,7 +176,7 @@ def test_a_file_published_nowhere_is_left_for_its_owner(
         files("tiny")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"something else")
-    with pytest.raises(DataError, match="damaged .*replace it"):
+    with pytest.raises(DataError, match=r"damaged .*replace it"):
         files("tiny")
     assert path.exists()
 

@@ -1,15 +1,14 @@
 """Texts, their alphabets, splits and errors, on small files made here."""
 
 import gzip
-import hashlib
 import io
 import zipfile
 from pathlib import Path
 
 import pytest
 import torch
+from data_files import hold
 
-from sab.data import DataFile, Dataset, sources
 from sab.tasks import text
 from sab.tasks.text import corpus, interleave, numbers_text, ptb_characters, spoken
 
@@ -18,23 +17,6 @@ WORDS = {
     "valid": " the sat \n",
     "test": " a <unk> cat \n",
 }
-
-
-def hold(
-    monkeypatch: pytest.MonkeyPatch, root: Path, name: str, contents: dict[str, bytes]
-) -> None:
-    """Put files where the data set ``name`` has them, with their own checksums."""
-    old = sources.DATASETS[name]
-    made = []
-    for file, raw in contents.items():
-        path = root / old.folder / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(raw)
-        inner = gzip.decompress(raw) if file.endswith(".gz") else raw
-        made.append(DataFile(file, hashlib.sha256(inner).hexdigest()))
-    item = Dataset(name, old.folder, old.title, old.terms, tuple(made), old.page)
-    monkeypatch.setitem(sources.DATASETS, name, item)
-    monkeypatch.setenv("SAB_DATA", str(root))
 
 
 def spaced(characters: str) -> str:
