@@ -21,7 +21,7 @@ from sab.experiments.rows import Experiment, Row
 from sab.models.transformer import matched_width
 
 # Training sequences, so that a plan needs no data; a test compares them with the data's own.
-PTB, TEXT8, BOOKS, NUMBERS = 50_175, 500_000, 104_432, 1_000
+PTB, TEXT8, BOOKS, NUMBERS = 50_175, 500_000, 104_432, 534
 MNIST, CIFAR10 = 55_000, 45_000
 TEXT = {"solved_at": None, "clip": 1.0, "log_every": 50, "checkpoint_every": 250}
 SMOKE: dict[str, Any] = {**SMOKE_TRAIN, "patience": None}
@@ -247,7 +247,7 @@ def _digits() -> Experiment:
 
 
 def _text() -> Experiment:
-    size = scales(NUMBERS, 32, 10, 30, (128, 256), {"T": 40})
+    size = scales(NUMBERS, 32, 20, 60, (128, 256), {"T": 40})
     train = {**TEXT, "lr": 3e-3, "batch_size": 32}
     here = Setting({"corpus": "numbers", "T": 100}, train, size)
     rows = (here.lstm(), here.lstm(10), here.sab(10, 5, 10))

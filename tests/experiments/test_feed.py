@@ -180,7 +180,7 @@ def test_carrying_everything_is_the_long_sequence(text: Small) -> None:
 
 
 def test_two_rows_of_table_2_are_one_model() -> None:
-    """At most four memories are held in 100 steps with k_att = 20, so k_top 5 and 10 are the same."""
+    """At most four memories are held in 100 steps with k_att, so k_top 5 and 10 are one."""
     x = torch.randn(3, 100, 4, generator=torch.Generator().manual_seed(2))
     y = []
     for k_top in (5, 10):
