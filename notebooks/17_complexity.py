@@ -82,7 +82,7 @@ folder = notebook.ROOT / "results" / "bench"
 if profile != "records":
     folder = Path(tempfile.mkdtemp())
     size = "smoke" if profile == "smoke" else "cpu"
-    program = [sys.executable, "-m", "benchmarks.everything", "--size", size, "--out", folder]
+    program = [sys.executable, "-m", "benchmarks.everything", "--size", size, "--out", str(folder)]
     subprocess.run(program, cwd=notebook.ROOT, check=True, stdout=subprocess.DEVNULL)
 
 

@@ -38,7 +38,10 @@ class Engine(Protocol):
         ...
 
     def backward(self, *args: Any) -> list[Tensor]:
-        """Its gradient: of the gates, the keys, the queries and w3."""
+        """Its gradient: of the gates, the keys, the queries and w3.
+
+        That of the gates may take the place of the saved activations.
+        """
         ...
 
 
@@ -101,7 +104,7 @@ def input_gradients(
         inputs: input size.
         wants_x: whether x needs one; else its place holds ``None``.
     """
-    dw_all = dg.flatten(0, 1).T @ z[:-1].flatten(0, 1)
+    dw_all = (z[:-1].flatten(0, 1).T @ dg.flatten(0, 1)).T  # faster than dgᵀ z
     dx = (dg @ w_ih) if wants_x else None
     return dx, dw_all[:, n : n + inputs], dw_all[:, :n], dw_all[:, n + inputs]
 
@@ -146,7 +149,7 @@ class _Scan(torch.autograd.Function):
         ctx.save_for_backward(
             w_ih, w_all, w1, w2, w3, *loop, index, alpha, mode, z, gates, c, hh, q, total
         )
-        ctx.codes, ctx.engine, ctx.inputs = codes, engine, x.shape[2]
+        ctx.codes, ctx.engine, ctx.inputs = [*codes], engine, x.shape[2]
         ctx.mark_non_differentiable(h_end, c_end, index, alpha, mode, counts)
         return h, s, h_end, c_end, index, alpha, mode, counts
 
@@ -154,13 +157,14 @@ class _Scan(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, dh: Tensor, ds: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
         w_ih, w_all, w1, w2, w3, memory, keys, *rest = ctx.saved_tensors
-        z, hh = rest[5], rest[8]
+        z, hh, separable = rest[5], rest[8], bool(ctx.codes[6])
         dg, dk, dq, dw3 = ctx.engine.backward(
             dh.contiguous(), ds.contiguous(), w_all, w1, w2, w3, memory, keys, *rest, ctx.codes
         )
+        ctx.codes[10] = _SAVE["recompute"]  # a second pass finds no activations
         n, inputs = memory.shape[2], ctx.inputs
         grads = input_gradients(dg, z, w_ih, n, inputs, ctx.needs_input_grad[0])
-        if bool(ctx.codes[6]):
+        if separable:
             dw1 = (dk * torch.tanh(memory)).sum((0, 1))[None]
             dw2 = (dq * torch.tanh(hh)).sum((0, 1))[None]
         else:
