@@ -15,7 +15,7 @@ import sys
 import time
 import zlib
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 from sab.data.sources import DataFile, Dataset, dataset
 
@@ -50,8 +50,8 @@ def digest(path: Path, content: bool = False) -> str:
         EOFError, zlib.error: a ``.gz`` file is cut off or damaged.
     """
     found = hashlib.sha256()
-    stream: IO[bytes]
-    with gzip.open(path, "rb") if content else open(path, "rb") as stream:
+    opened: Any = gzip.open if content else open
+    with opened(path, "rb") as stream:
         while block := stream.read(CHUNK):
             found.update(block)
     return found.hexdigest()

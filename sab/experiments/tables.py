@@ -330,9 +330,7 @@ def find_all(name: str) -> list[Experiment]:
     Raises:
         ValueError: there is none.
     """
-    if name in EXPERIMENTS:
-        return [EXPERIMENTS[name]]
-    found = [item for item in EXPERIMENTS.values() if name in item.aliases]
+    found = [item for item in EXPERIMENTS.values() if name == item.name or name in item.aliases]
     if not found:
         hint = did_you_mean(name, EXPERIMENTS)
         raise ValueError(f"experiment={name!r}: must be one of {', '.join(EXPERIMENTS)}{hint}")

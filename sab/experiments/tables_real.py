@@ -109,6 +109,11 @@ def unclipped(row: Row) -> Row:
     )
 
 
+def both_ways(*rows: Row) -> tuple[Row, ...]:
+    """The rows clipped, then the same not clipped."""
+    return (*rows, *(unclipped(row) for row in rows))
+
+
 def carrying(row: Row, *parts: str) -> Row:
     """The row with state carried from one sequence to the next."""
     task = {**row.task_config, "carry": parts}
@@ -170,8 +175,7 @@ def _table6() -> Experiment:
 def _table6_books() -> Experiment:
     size = scales(BOOKS, 64, 4, 30, (256, 1000), {"corpus": "numbers", "T": 40})
     here = Setting({"corpus": "books", "T": 180}, _text8_setting().train, size)
-    rows = (here.lstm(), *_table6_rows(here))
-    rows += tuple(unclipped(row) for row in rows)
+    rows = both_ways(here.lstm(), *_table6_rows(here))
     title = "Not text8: five books in its alphabet, with and without clipping, bits per character"
     return Experiment("table6_books", title, "charlm", rows, ("6",))
 
@@ -219,16 +223,14 @@ def _table4_cifar10(source: str, name: str, title: str) -> Experiment:
 
 def _clipping_ptb() -> Experiment:
     here = _ptb_setting(cpu=2)
-    rows = (here.lstm(), here.sab(20, 10, 20))
-    rows += tuple(unclipped(row) for row in rows)
+    rows = both_ways(here.lstm(), here.sab(20, 10, 20))
     title = "Section 8.1: Penn Treebank with and without clipping, two epochs"
     return Experiment("clipping_ptb", title, "charlm", rows)
 
 
 def _clipping_mnist() -> Experiment:
     here = _image_setting("mnist", "pixel", MNIST, cpu=2)
-    rows = (here.lstm(), here.sab(20, 10, 20))
-    rows += tuple(unclipped(row) for row in rows)
+    rows = both_ways(here.lstm(), here.sab(20, 10, 20))
     title = "Section 8.1: pixel-by-pixel MNIST with and without clipping, two epochs"
     return Experiment("clipping_mnist", title, "images", rows)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from interrupted import Stop, fixed, stop_after
 
 from sab.experiments.carry import carried, newest, pack, unpack
 from sab.experiments.config import RunConfig
@@ -14,6 +13,7 @@ from sab.experiments.feed import Drawn, Finite, make_feed, shuffled, streamed
 from sab.experiments.train import Trainer, train
 from sab.models import registry as models
 from sab.tasks.pictures import Pictures
+from tests.interrupted import Stop, fixed, stop_after
 
 Small = Callable[..., RunConfig]
 CPU = torch.device("cpu")
@@ -82,7 +82,7 @@ def test_resuming_gives_the_same_numbers(
 
 def test_the_record_counts_epochs_and_names_the_data(text: Small, tmp_path: Path) -> None:
     record = train(text(), tmp_path, progress="none")
-    count = Trainer(text(), tmp_path, CPU).feed.sequences
+    count = Trainer(text(), tmp_path, CPU).feed.sequences or 0
     assert record.metrics["epochs"] == pytest.approx(24 * 8 / count, abs=1e-4)
     assert [e["epoch"] for e in record.history] == pytest.approx(
         [u * 8 / count for u in (0, 6, 12, 18, 24)], abs=1e-4

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from interrupted import Stop, fixed, stop_after
 
 from sab.experiments import records, weights
 from sab.experiments import train as engine
 from sab.experiments.config import RunConfig
 from sab.experiments.train import GIVE_UP, Trainer, train
+from tests.interrupted import Stop, fixed, stop_after
 
 Small = Callable[..., RunConfig]
 

@@ -1,6 +1,7 @@
 """The Transformer: what each position sees, and its size beside the LSTM's."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -32,7 +33,7 @@ def test_who_sees_whom(causal: bool) -> None:
 
 def test_attention_is_the_textbook_s() -> None:
     model = model_of()
-    block = model.blocks[0]
+    block: Any = model.blocks[0]
     x = torch.randn(2, 5, 8, dtype=torch.float64)
     q, k, v = block.qkv(block.norm1(x)).chunk(3, 2)
     seen = torch.zeros_like(x)
