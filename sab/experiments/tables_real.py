@@ -173,14 +173,14 @@ def _table6() -> Experiment:
 
 
 def _table6_books() -> Experiment:
-    size = scales(BOOKS, 64, 4, 30, (256, 1000), {"corpus": "numbers", "T": 40})
+    size = scales(BOOKS, 64, 2, 30, (256, 1000), {"corpus": "numbers", "T": 40})
     here = Setting({"corpus": "books", "T": 180}, _text8_setting().train, size)
     rows = both_ways(here.lstm(), *_table6_rows(here))
     title = "Not text8: five books in its alphabet, with and without clipping, bits per character"
     return Experiment("table6_books", title, "charlm", rows, ("6",))
 
 
-def _image_setting(source: str, order: str, sequences: int, cpu: float = 20) -> Setting:
+def _image_setting(source: str, order: str, sequences: int, cpu: float = 15) -> Setting:
     size = scales(sequences, 64, cpu, 100, (128, 128), {"source": "digits"}, patience=10)
     train = {**TEXT, "lr": 1e-3, "batch_size": 64}
     return Setting({"source": source, "order": order}, train, size)
@@ -204,7 +204,7 @@ def _table4_pmnist() -> Experiment:
         here.sab(50, 10, 50),
         here.sab(20, 5, 20),
         here.sab(20, 10, 20),
-        _transformer(here, 1, 5, MNIST),
+        _transformer(here, 1, 3, MNIST),
     )
     title = "Table 4: permuted MNIST, accuracy"
     return Experiment("table4_pmnist", title, "images", rows, ("4", "table4"))
@@ -216,7 +216,7 @@ def _table4_cifar10(source: str, name: str, title: str) -> Experiment:
         here.lstm(),
         here.sab(16, 10, 16),
         here.lstm(300),
-        _transformer(here, 3, 5, CIFAR10),
+        _transformer(here, 3, 3, CIFAR10),
     )
     return Experiment(name, title, "images", rows, ("4", "table4"))
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,21 @@ def pick_device(name: str = "auto") -> torch.device:
     if not have[name]:
         raise ValueError(f"device={name!r}: this machine has none; take auto or cpu")
     return torch.device(name)
+
+
+@contextmanager
+def tiny_is_zero() -> Iterator[None]:
+    """Let the CPU take denormal numbers for zero.
+
+    A gradient that vanishes over hundreds of steps ends in denormals, with which a processor
+    computes ten times as slowly (permuted MNIST's LSTM: 3.3 s instead of 0.3 s for a backward).
+    """
+    before = torch.tensor(1e-40).mul(1.0).item() == 0.0
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
 
 
 @dataclass
@@ -305,7 +322,8 @@ def train(
     check_writable(out)
     trainer = Trainer(run, out, pick_device(device))
     at_start = not (resume and trainer.restore())
-    with Progress(f"{run.experiment} {run.name}", run.train.updates, progress) as bar:
+    title = f"{run.experiment} {run.name}"
+    with tiny_is_zero(), Progress(title, run.train.updates, progress) as bar:
         if at_start:
             trainer.snapshot()
             trainer.judge()

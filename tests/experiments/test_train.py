@@ -269,6 +269,21 @@ def test_building_a_model_leaves_the_global_stream_alone(small: Small) -> None:
     assert torch.equal(torch.rand(3), want)
 
 
+def test_vanished_gradients_are_zero_while_training(small: Small, tmp_path: Path) -> None:
+    seen = []
+
+    class Watched(Trainer):
+        def step(self) -> None:
+            seen.append(torch.tensor(1e-40).mul(1.0).item())
+            super().step()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "Trainer", Watched)
+        train(small(), tmp_path, progress="none")
+    assert set(seen) == {0.0}
+    assert torch.tensor(1e-40).mul(1.0).item() > 0.0
+
+
 def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
