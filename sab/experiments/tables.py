@@ -204,7 +204,10 @@ def _adding_rate() -> Experiment:
     """SAB and the LSTM again, with the learning rate that the paper states for this task."""
     slow = {"updates": ADDING, "solved_at": None, "eval_every": 100, "lr": 1e-3}
     rows = (sab_row(10, 10, 200), lstm_row(200))
-    same = tuple(dataclasses.replace(row, train=slow, seeds=1) for row in rows)
+    same = tuple(
+        dataclasses.replace(row, title=f"{row.title}, lr 0.001", train=slow, seeds=1)
+        for row in rows
+    )
     title = "Adding, T=200, at the paper's learning rate of 0.001"
     return Experiment("adding_rate", title, "adding", same)
 

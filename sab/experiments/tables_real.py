@@ -147,8 +147,8 @@ def _table2_ptb() -> Experiment:
     return Experiment("table2_ptb", title, "charlm", rows, ("2", "table2", "table2_lm"))
 
 
-def _text8_setting() -> Setting:
-    size = scales(TEXT8, 64, 1, 30, (256, 1000), {"corpus": "numbers", "T": 40})
+def _text8_setting(cpu: float = 1) -> Setting:
+    size = scales(TEXT8, 64, cpu, 30, (256, 1000), {"corpus": "numbers", "T": 40})
     train = {**TEXT, "lr": 2e-3, "batch_size": 64}
     return Setting({"corpus": "text8", "T": 180}, train, size)
 
@@ -221,18 +221,24 @@ def _table4_cifar10(source: str, name: str, title: str) -> Experiment:
     return Experiment(name, title, "images", rows, ("4", "table4"))
 
 
-def _clipping_ptb() -> Experiment:
-    here = _ptb_setting(cpu=2)
-    rows = both_ways(here.lstm(), here.sab(20, 10, 20))
-    title = "Section 8.1: Penn Treebank with and without clipping, two epochs"
-    return Experiment("clipping_ptb", title, "charlm", rows)
+def _clipping(name: str, title: str, task: str, here: Setting, sab: Row) -> Experiment:
+    """Two models, each clipped and not: the rows are called ``lstm_clip`` and so on."""
+    rows = []
+    for short, row in (("lstm", here.lstm()), ("sab", sab)):
+        rows.append(dataclasses.replace(row, name=f"{short}_clip", title=f"{row.title}, clipped"))
+        rows.append(dataclasses.replace(unclipped(row), name=f"{short}_noclip"))
+    return Experiment(name, f"Section 8.1: {title} with and without clipping", task, tuple(rows))
 
 
-def _clipping_mnist() -> Experiment:
-    here = _image_setting("mnist", "pixel", MNIST, cpu=2)
-    rows = both_ways(here.lstm(), here.sab(20, 10, 20))
-    title = "Section 8.1: pixel-by-pixel MNIST with and without clipping, two epochs"
-    return Experiment("clipping_mnist", title, "images", rows)
+def _clippings() -> tuple[Experiment, ...]:
+    ptb, text8 = _ptb_setting(cpu=2), _text8_setting(cpu=0.25)
+    mnist = _image_setting("mnist", "pixel", MNIST, cpu=2)
+    sab_ptb, sab_mnist = ptb.sab(20, 10, 20), mnist.sab(20, 10, 20)
+    return (
+        _clipping("clipping_ptb", "Penn Treebank", "charlm", ptb, sab_ptb),
+        _clipping("clipping_text8", "text8", "charlm", text8, text8.sab(10, 10, 10)),
+        _clipping("clipping_mnist", "pixel-by-pixel MNIST", "images", mnist, sab_mnist),
+    )
 
 
 def _digits() -> Experiment:
@@ -269,8 +275,7 @@ REAL: tuple[Experiment, ...] = (
         "table4_cifar10_jpeg",
         "CIFAR-10 as lossy JPEG copies, not the published pixels, accuracy",
     ),
-    _clipping_ptb(),
-    _clipping_mnist(),
+    *_clippings(),
     _digits(),
     _text(),
 )

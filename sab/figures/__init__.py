@@ -10,9 +10,11 @@ from sab.figures.lengths import scaling, transfer_curve
 from sab.figures.matrices import attention_map, credit_matrix
 from sab.figures.positions import position_course
 from sab.figures.reads import read_weights
+from sab.figures.sequences import adding_sequence
 from sab.figures.shares import share_bars
 
 __all__ = [
+    "adding_sequence",
     "attention_map",
     "backward_diagram",
     "backward_panels",

@@ -30,6 +30,7 @@ SOURCES = (
     "scan_common.h",
     "scan_gemm.h",
     "scan_math.h",
+    "scan_read.h",
     "scan_vector.h",
     "attentive.h",
 )

@@ -44,6 +44,10 @@ class Engine(Protocol):
         """
         ...
 
+    def give_back(self, gates: Tensor) -> None:
+        """Hear that nobody reads these any more."""
+        ...
+
 
 def check_fast(options: ScanOptions) -> None:
     """Refuse what only the reference form computes.
@@ -169,6 +173,7 @@ class _Scan(torch.autograd.Function):
             dw2 = (dq * torch.tanh(hh)).sum((0, 1))[None]
         else:
             dw1, dw2 = scorer_gradients(dk, memory, dq, hh)
+        ctx.engine.give_back(dg)
         return *grads, dw1, dw2, dw3, None, None, None, None, None
 
 
@@ -233,7 +238,8 @@ def fused_scan(
         lengths: as for `sab_scan`.
         engine: `scan.cpp`'s module or `torch_engine`.
         save: ``"activations"`` keeps the gates for the backward pass; ``"recompute"`` computes them
-            again. Either way the saved state is O(T·(n + d + k_top)) a sample.
+            again, which saves their room between the passes (in the backward pass it is where
+            their gradient goes). Either way the saved state is O(T·(n + d + k_top)) a sample.
         lazy: skip scores that provably cannot enter the selection (same selection; C++ engine
             only).
         stream: without a graph, keep the keys with the state for the next call.
