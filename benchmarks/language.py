@@ -11,6 +11,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 if not __package__:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -58,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     head = measure.header(question, args.threads, args.note)
     calls = {setting.form: make_call(setting) for setting in settings}
     times = measure.interleaved(calls, dict.fromkeys(calls, args.repeats))
-    rows = []
+    rows: list[dict[str, Any]] = []
     for setting in settings:
         row = {**setting.described(), **measure.summary(times[setting.form])}
         row["ratio_to_lstm"] = round(row["ms_median"] / (rows[0] if rows else row)["ms_median"], 3)
