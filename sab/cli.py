@@ -14,7 +14,7 @@ from typing import Any
 
 from sab.experiments.config import PROFILES, did_you_mean
 
-COMMANDS = ("run", "table", "list", "show", "export", "maps")
+COMMANDS = ("run", "table", "list", "show", "export", "maps", "data")
 
 
 class Parser(argparse.ArgumentParser):
@@ -73,6 +73,7 @@ def parser() -> Parser:
     run.add_argument(
         "--set", action="append", default=[], metavar="FIELD=VALUE", help="change a field"
     )
+    run.add_argument("--text", metavar="FILE", help="a UTF-8 text for a language model to read")
     run.add_argument("--dry-run", action="store_true", help="print the plan with estimated minutes")
     run.add_argument("--workers", type=int, metavar="N", help="processes (default: one a core)")
     run.add_argument("--executor", default="local", choices=("local", "dask"))
@@ -115,6 +116,14 @@ def parser() -> Parser:
     export.add_argument(
         "--update", action="append", type=int, metavar="N", help="a snapshot; repeatable"
     )
+    datasets = commands.add_parser(
+        "data", help="data sets: list them, fetch one, check what is here"
+    )
+    actions = datasets.add_subparsers(dest="action", required=True, parser_class=Parser)
+    actions.add_parser("list", help="what there is, what is here, and its terms")
+    actions.add_parser("check", help="compare what is here with its checksums")
+    fetch = actions.add_parser("fetch", help="fetch what is missing of a data set")
+    fetch.add_argument("name", metavar="NAME")
 
     maps = commands.add_parser(
         "maps", parents=[where], help="write the attention maps of a run's snapshots"
@@ -141,7 +150,7 @@ def do_run(args: argparse.Namespace) -> int:
     rest = {"device": args.device, "progress": args.progress, "fresh": args.fresh}
     options = engine.Options.of(args.results, args.runs, **rest)
     changes = changes_of(args.set)
-    runs = engine.plan(args.experiment, args.profile, args.row, args.seed, changes)
+    runs = engine.plan(args.experiment, args.profile, args.row, args.seed, changes, args.text)
     todo = runs if args.force else engine.missing(runs, options.results)
     print(f"{len(runs)} runs, {len(runs) - len(todo)} with a record, {len(todo)} to do")
     if args.dry_run:
@@ -168,8 +177,19 @@ def do_table(args: argparse.Namespace) -> int:
     from sab.experiments import report, tables
 
     results = Path(args.results) if args.results else None
-    experiment = tables.find(args.experiment)
-    print(report.render(report.table(experiment, args.profile, results), args.format))
+    parts = [
+        (item, report.table(item, args.profile, results))
+        for item in tables.find_all(args.experiment)
+    ]
+    if args.format == "json":
+        lines = [line for _, found in parts for line in found]
+        print(report.render(lines, "json"))
+        return 0
+    texts = []
+    for item, lines in parts:
+        title = f"{item.title} ({item.name})\n\n" if len(parts) > 1 else ""
+        texts.append(title + report.render(lines, args.format))
+    print("\n\n".join(texts))
     return 0
 
 
@@ -221,6 +241,33 @@ def do_show(args: argparse.Namespace) -> int:
     return 0
 
 
+def do_data(args: argparse.Namespace) -> int:
+    """``sab data``: list what there is, fetch a data set, check what is here."""
+    from sab.data import fetch
+    from sab.data.sources import DATASETS
+
+    if args.action == "fetch":
+        for path in fetch.files(args.name).values():
+            print(path)
+        return 0
+    print(f"folder: {fetch.data_dir()} (SAB_DATA chooses another)")
+    damaged = False
+    for item in DATASETS.values():
+        if args.action == "list":
+            where = "here" if fetch.held(item.name) else "not here"
+            if where == "not here" and not any(file.urls for file in item.files):
+                where = "not here, and published nowhere"
+            print(f"{item.name:15} {where:9} {item.title}")
+            print(f"{'':15} {'':9} {item.terms}; {item.page}")
+            continue
+        for name, state in fetch.states(item.name).items():
+            print(f"{item.name:15} {name:27} {state}")
+            damaged |= state.startswith("damaged")
+    if damaged:
+        print("sab: remove what is damaged, then: sab data fetch NAME", file=sys.stderr)
+    return 2 if damaged else 0
+
+
 def do_export(args: argparse.Namespace) -> int:
     """``sab export``."""
     from sab.experiments import tables, weights
@@ -256,6 +303,7 @@ ACTIONS = {
     "list": do_list,
     "show": do_show,
     "export": do_export,
+    "data": do_data,
     "maps": do_maps,
 }
 

@@ -1,6 +1,6 @@
 """Data flows one way: nothing imports what stands on its right.
 
-tasks → models (made of ops) → experiments → results → analysis → figures → notebook, cli.
+data → tasks → models (made of ops) → experiments → results → analysis → figures → notebook, cli.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from tools.paths import ROOT
 ALLOWED: dict[str, set[str]] = {
     "checks": set(),
     "ops": set(),
-    "tasks": set(),
+    "data": set(),
+    "tasks": {"data"},
     "models": {"ops"},
-    "experiments": {"tasks", "models", "ops"},
+    "experiments": {"data", "tasks", "models", "ops"},
     "analysis": {"tasks", "models", "ops", "experiments.records", "experiments.statistics"},
     "figures": {"tasks", "models", "ops", "analysis", "experiments.records"},
-    "notebook": {"tasks", "models", "ops", "experiments", "analysis", "figures"},
-    "cli": {"tasks", "models", "ops", "experiments", "analysis", "figures"},
+    "notebook": {"data", "tasks", "models", "ops", "experiments", "analysis", "figures"},
+    "cli": {"data", "tasks", "models", "ops", "experiments", "analysis", "figures"},
 }
 FILES = sorted(path for path in (ROOT / "sab").rglob("*.py") if path.parent != ROOT / "sab")
 FILES += sorted(path for path in (ROOT / "sab").glob("*.py") if path.stem != "__init__")

@@ -14,6 +14,9 @@ Kinds, and what counts:
 - ``rank``: ``run`` is ``better_than`` and ``worse_than`` others of its column, for a metric without
   a unit. Reproduced if every ordering is, partly if more than half hold in the means.
 
+``scale: paper`` says that a claim needs the paper's sizes and epochs: smaller records can be
+compared with each other, but not with its number.
+
 ``log: true`` compares logarithms to the base 10. Records of the profile ``smoke`` never count; of
 the others the largest profile that has every row of the claim does. Without: not run at this scale.
 """
@@ -59,6 +62,7 @@ class Claim:
         unit: ``"%"`` and ``"points"`` compare hundred times the metric.
         goal: ``"max"`` or ``"min"``: which way is better.
         log: compare logarithms.
+        scale: ``"paper"``: only records of that profile count; ``"any"``: see the module.
         value, within, run, minus, to, better, worse, better_than, worse_than: see the module.
     """
 
@@ -71,6 +75,7 @@ class Claim:
     unit: str = "%"
     goal: str = "max"
     log: bool = False
+    scale: str = "any"
     value: float | None = None
     within: float | None = None
     run: str = ""
@@ -145,6 +150,8 @@ def _claim(entry: Mapping[str, Any], path: Path) -> Claim:
         raise ValueError(f"{name}: {str(error).replace('Claim.__init__()', '').strip()}") from None
     if claim.kind not in NEEDS:
         raise ValueError(f"{name}: kind {claim.kind!r} must be one of {', '.join(NEEDS)}")
+    if claim.scale not in ("any", "paper"):
+        raise ValueError(f"{name}: scale {claim.scale!r} must be one of any, paper")
     lacks = [need for need in NEEDS[claim.kind] if getattr(claim, need) in ("", None)]
     if lacks:
         raise ValueError(f"{name}: lacks {', '.join(lacks)}")
@@ -258,7 +265,7 @@ def judge(claim: Claim, evidence: Evidence) -> Verdict:
     Raises:
         RecordError: a record cannot be used.
     """
-    for profile in COUNTING:
+    for profile in COUNTING[:1] if claim.scale == "paper" else COUNTING:
         verdict = _judge(claim, evidence, profile)
         if verdict is not None:
             return verdict

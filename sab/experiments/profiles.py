@@ -1,6 +1,7 @@
 """Profiles scale an experiment and change nothing else.
 
-``smoke`` takes seconds, ``cpu`` is for two cores, ``paper`` for one GPU.
+``smoke`` takes seconds, ``cpu`` is for two cores, ``paper`` for one GPU. These scale the synthetic
+tables; the tables on real data say themselves what each makes of them (`sab.experiments.rows.Row`).
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ PROFILES = {
             "batch_size": 16,
         },
     ),
-    "cpu": Profile("the paper's sizes on one thread a run, at most 100 minutes each", seeds=3),
+    "cpu": Profile(
+        "the paper's sizes on one thread a run, at most 100 minutes each; real data: smaller",
+        seeds=3,
+    ),
     "paper": Profile(
         "the paper's sizes, five seeds, twice the updates; one GPU", seeds=5, budget=2.0
     ),

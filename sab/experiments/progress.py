@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 from sab.checks import one_of
 
 KINDS = ("auto", "bar", "lines", "none")
-SHOWN = ("loss", "accuracy", "mse", "grad_norm", "grad_norm_max")
+SHOWN = ("epoch", "loss", "bpc", "accuracy", "mse", "grad_norm", "grad_norm_max")
 
 
 def text_of(entry: Mapping[str, Any]) -> str:

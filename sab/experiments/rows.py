@@ -23,6 +23,8 @@ class Row:
         seeds: seeds at most, in any profile but ``smoke``; 0: only run when asked for by name.
         transfer: for a test at other lengths.
         released: ``experiment/row`` of the same row with the released program's switches.
+        scales: profile → ``"train"``, ``"model"`` and ``"task"`` settings that replace the row's,
+            instead of what the profile does to every other row.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Row:
     seeds: int = 99
     transfer: Mapping[str, Any] | None = None
     released: str = ""
+    scales: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,13 +82,20 @@ def make_run(experiment: Experiment, row: Row, profile: str, seed: int) -> RunCo
     """
     scale = profile_named(profile)
     settings = {**RECIPE, **row.train}
-    settings["updates"] = round(settings.get("updates", TrainConfig().updates) * scale.budget)
-    settings |= scale.train
+    task, model = dict(row.task_config), dict(row.model_config)
+    if profile in row.scales:
+        own = row.scales[profile]
+        settings |= own.get("train", {})
+        task |= own.get("task", {})
+        model |= own.get("model", {})
+    else:
+        settings["updates"] = round(settings.get("updates", TrainConfig().updates) * scale.budget)
+        settings |= scale.train
+        model |= scale.model
+        if "T" in task:
+            task["T"] = max(2, task["T"] // scale.shrink)
     watched = settings.get("snapshots", ())
     settings["snapshots"] = tuple(u for u in watched if u <= settings["updates"])
-    task = dict(row.task_config)
-    if "T" in task:
-        task["T"] = max(2, task["T"] // scale.shrink)
     transfer = None
     if row.transfer is not None:
         transfer = TransferConfig(**{**row.transfer, **scale.transfer})
@@ -95,7 +105,7 @@ def make_run(experiment: Experiment, row: Row, profile: str, seed: int) -> RunCo
         task=experiment.task,
         model=row.model,
         task_config=task,
-        model_config={**row.model_config, **scale.model},
+        model_config=model,
         train=TrainConfig(**settings),
         seed=seed,
         profile=profile,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import multiprocessing
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -29,7 +30,12 @@ from sab.tasks import registry as tasks
 # Milliseconds a step of a sequence takes at batch 64 and 128 units on one thread, for a first
 # estimate; measured # records replace it. The second number grows with the sequence (scoring every
 # memory).
-STEP_MS = {"lstm": (0.45, 0.0), "sab": (0.95, 0.001), "attentive_lstm": (2.0, 0.03)}
+STEP_MS = {
+    "lstm": (0.45, 0.0),
+    "sab": (0.95, 0.001),
+    "attentive_lstm": (2.0, 0.03),
+    "transformer": (0.5, 0.002),
+}
 
 
 @dataclass(frozen=True)
@@ -54,8 +60,11 @@ def plan(
     rows: list[str] | None = None,
     seeds: list[int] | None = None,
     changes: dict[str, Any] | None = None,
+    text: str | None = None,
 ) -> list[RunConfig]:
     """Return the runs of an experiment, with ``changes`` (field → value) applied.
+
+    ``text``: the file that language models read instead of their corpus.
 
     A changed run gets the change in its row's name, so that it never stands where the table's own
     record belongs. Rows without the field are left out.
@@ -64,6 +73,8 @@ def plan(
         ValueError: a name or value is not allowed, or no row has a changed field.
     """
     runs = expand(tables.find(experiment), profile, rows, seeds)
+    if text is not None:
+        runs = [read_instead(run, text) for run in runs]
     for path, value in (changes or {}).items():
         changed = []
         for run in runs:
@@ -79,6 +90,20 @@ def plan(
             raise ValueError(f"{path}={value!r}: no such field{hint}")
         runs = changed
     return runs
+
+
+def read_instead(run: RunConfig, text: str) -> RunConfig:
+    """Return ``run`` with the file ``text`` for its corpus, and that in its row's name.
+
+    Raises:
+        ValueError: the run is no language model, or the file cannot be used.
+    """
+    if run.task != "charlm":
+        raise ValueError(f"text={text!r}: {run.experiment} reads no text; take sab run text")
+    path = Path(text).expanduser().resolve()
+    stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", path.stem) or "file"
+    task = {**run.task_config, "corpus": "file", "path": str(path)}
+    return replace(run, row=f"{run.row}+text={stem}", task_config=task)
 
 
 def missing(runs: list[RunConfig], results: Path) -> list[RunConfig]:
@@ -104,9 +129,11 @@ def estimate(run: RunConfig, results: Path) -> float:
         if each is not None:
             return each * run.train.updates / 60
     flat, growing = STEP_MS.get(run.model, STEP_MS["sab"])
+    units = run.resolved()["model_config"].get("hidden_size", 128)
+    grown = max(units / 128, 1.0) ** 1.5  # large products are the better ones
 
     def minutes(steps: int, sequences: int) -> float:
-        return steps * (flat + growing * steps) * sequences / 64 / 60_000
+        return grown * steps * (flat + growing * steps) * sequences / 64 / 60_000
 
     if run.transfer is not None:  # a forward pass is about a third of an update
         test = run.transfer
@@ -137,7 +164,9 @@ def execute(run: RunConfig, options: Options) -> Record:
 
 
 def check_before(runs: list[RunConfig], options: Options) -> None:
-    """See, before anything is trained, that folders, checkpoints and the device can be used.
+    """See, before anything is trained, that folders, checkpoints, data and the device can be used.
+
+    What is missing of a data set is fetched here, once.
 
     Raises:
         ValueError, OSError: with a message that says what and how to mend it.
@@ -146,6 +175,9 @@ def check_before(runs: list[RunConfig], options: Options) -> None:
     for folder in (options.results, options.runs):
         check_writable(folder)
     for run in runs:
+        task: Any = tasks.build(run.task, run.task_config)
+        if hasattr(task, "prepare"):
+            task.prepare()
         if not options.fresh:
             load_checkpoint(options.runs / run.experiment / run.name, run, device)
 
@@ -254,7 +286,7 @@ def collect(
 
 def report(record: Record) -> None:
     """Say on stderr that a run has ended."""
-    shown = [name for name in record.metrics if name in ("accuracy", "mse", "ce10")]
+    shown = [name for name in record.metrics if name in ("bpc", "accuracy", "mse", "ce10")]
     shown = shown or [name for name in record.metrics if name.startswith("accuracy_T")]
     parts = [f"{name} {record.metrics[name]:.4g}" for name in shown]
     text = f"{record.experiment} {record.name}: {record.status}, {', '.join(parts)}"

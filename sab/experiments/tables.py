@@ -14,6 +14,7 @@ from typing import Any
 
 from sab.experiments.config import did_you_mean
 from sab.experiments.rows import Experiment, Row
+from sab.experiments.tables_real import REAL
 from sab.models.sab import SABConfig
 
 BUDGET = {20: 8000, 100: 7000, 200: 8000, 300: 9000}
@@ -343,18 +344,32 @@ EXPERIMENTS: dict[str, Experiment] = {
         _adding_rate(),
         _clipping("clipping", "copy", 20),
         _clipping("clipping_adding", "adding", 50),
+        *REAL,
     )
 }
+
+
+def find_all(name: str) -> list[Experiment]:
+    """Return the experiment ``name``, or all of a table of the paper: ``2`` has three.
+
+    Raises:
+        ValueError: there is none.
+    """
+    found = [item for item in EXPERIMENTS.values() if name == item.name or name in item.aliases]
+    if not found:
+        hint = did_you_mean(name, EXPERIMENTS)
+        raise ValueError(f"experiment={name!r}: must be one of {', '.join(EXPERIMENTS)}{hint}")
+    return found
 
 
 def find(name: str) -> Experiment:
     """Return the experiment ``name`` (or one of its aliases: ``1`` is ``table1``).
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is none, or several have this alias.
     """
-    for item in EXPERIMENTS.values():
-        if name == item.name or name in item.aliases:
-            return item
-    hint = did_you_mean(name, EXPERIMENTS)
-    raise ValueError(f"experiment={name!r}: must be one of {', '.join(EXPERIMENTS)}{hint}")
+    found = find_all(name)
+    if len(found) > 1:
+        names = ", ".join(item.name for item in found)
+        raise ValueError(f"experiment={name!r}: has several parts; say which of {names}")
+    return found[0]

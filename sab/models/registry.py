@@ -11,11 +11,13 @@ from torch import nn
 from sab.models.attentive_lstm import AttentiveLSTM, AttentiveLSTMConfig
 from sab.models.lstm import LSTM, LSTMConfig
 from sab.models.sab import SAB, SABConfig
+from sab.models.transformer import Transformer, TransformerConfig
 
 MODELS: dict[str, tuple[type, type[nn.Module]]] = {
     "sab": (SABConfig, SAB),
     "lstm": (LSTMConfig, LSTM),
     "attentive_lstm": (AttentiveLSTMConfig, AttentiveLSTM),
+    "transformer": (TransformerConfig, Transformer),
 }
 
 

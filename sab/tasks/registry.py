@@ -9,7 +9,9 @@ from typing import Any
 
 from sab.tasks.adding import AddingTask
 from sab.tasks.base import Task
+from sab.tasks.charlm import CharLMTask
 from sab.tasks.copy import CopyTask
+from sab.tasks.images import ImageTask
 
 INTERFACE = (
     "input_size",
@@ -21,7 +23,12 @@ INTERFACE = (
     "metrics",
     "baselines",
 )
-TASKS: dict[str, type] = {"copy": CopyTask, "adding": AddingTask}
+TASKS: dict[str, type] = {
+    "copy": CopyTask,
+    "adding": AddingTask,
+    "charlm": CharLMTask,
+    "images": ImageTask,
+}
 
 
 def register(name: str, task: type) -> None:

@@ -14,18 +14,10 @@ import torch
 from sab.experiments import records, weights
 from sab.experiments import train as engine
 from sab.experiments.config import RunConfig
-from sab.experiments.records import Record
 from sab.experiments.train import GIVE_UP, Trainer, train
+from tests.interrupted import Stop, fixed, stop_after
 
 Small = Callable[..., RunConfig]
-TIMES = ("seconds", "seconds_per_update")
-
-
-def fixed(record: Record) -> tuple[Any, ...]:
-    """All of a record that must not depend on the clock."""
-    metrics = {k: v for k, v in record.metrics.items() if k not in TIMES}
-    history = [{k: v for k, v in e.items() if k not in TIMES} for e in record.history]
-    return metrics, history, record.status, record.config
 
 
 @pytest.mark.parametrize("model", ["lstm", "sab"])
@@ -96,21 +88,6 @@ def test_a_plateau_drops_and_patience_stops(small: Small, tmp_path: Path) -> Non
     record = train(small(train={**still, "patience": 5}), tmp_path / "b", progress="none")
     assert record.metrics["updates"] == 10
     assert record.status == "finished"
-
-
-class Stop(BaseException):
-    """Ends a run as abruptly as an exception can."""
-
-
-def stop_after(monkeypatch: pytest.MonkeyPatch, updates: int) -> None:
-    whole = Trainer.step
-
-    def step(self: Trainer) -> None:
-        if self.at.update == updates:
-            raise Stop
-        whole(self)
-
-    monkeypatch.setattr(Trainer, "step", step)
 
 
 @pytest.mark.parametrize("model", ["lstm", "sab"])
@@ -274,11 +251,10 @@ def test_gradients_that_are_not_finite_are_skipped_then_given_up(
 
 def test_data_streams_do_not_meet(small: Small, tmp_path: Path) -> None:
     run = small(task_config={"T": 2})
-    trainer = Trainer(run, tmp_path, torch.device("cpu"))
-    task, size = trainer.task, run.train.batch_size
-    training = [task.batch(size, trainer.data).y for _ in range(24)]
-    test = [b.y for b in engine.draw(task, 2, size, run.stream("test"))]
-    held_out = [b.y for b in trainer.held_out]
+    feed = Trainer(run, tmp_path, torch.device("cpu")).feed
+    training = [feed.next(update)[0].y for update in range(24)]
+    test = [batch.y for batch, _ in feed.test()]
+    held_out = [batch.y for batch, _ in feed.held_out()]
     seen = {tuple(row.tolist()) for y in training for row in y}
     for batch in (*test, *held_out):
         assert not seen & {tuple(row.tolist()) for row in batch}
@@ -291,6 +267,21 @@ def test_building_a_model_leaves_the_global_stream_alone(small: Small) -> None:
     torch.manual_seed(7)
     weights.build_model(small())
     assert torch.equal(torch.rand(3), want)
+
+
+def test_vanished_gradients_are_zero_while_training(small: Small, tmp_path: Path) -> None:
+    seen = []
+
+    class Watched(Trainer):
+        def step(self) -> None:
+            seen.append(torch.tensor(1e-40).mul(1.0).item())
+            super().step()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "Trainer", Watched)
+        train(small(), tmp_path, progress="none")
+    assert set(seen) == {0.0}
+    assert torch.tensor(1e-40).mul(1.0).item() > 0.0
 
 
 def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,52 @@
+"""A model's outputs and metrics on batches, with or without state that is carried on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sab.experiments.carry import carried
+from sab.tasks.base import Batch
+
+
+def follow(model: nn.Module, task: Any, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+    """Outputs for ``x`` from ``state``, and what the next sequence starts from."""
+    outputs, state = model(x)[:2] if state is None else model(x, state)[:2]
+    keep = getattr(task, "carry", ())
+    return outputs, carried(state, keep, task.memories, model) if keep else None
+
+
+@torch.no_grad()
+def evaluate(
+    model: nn.Module, task: Any, batches: Iterable[tuple[Batch, bool]], device: torch.device
+) -> tuple[dict[str, float], list[float]]:
+    """Return the task's metrics, averaged over batches, and its accuracy by position.
+
+    ``batches``: each with whether it starts from nothing. They are weighed by the task's
+    ``weight(y)`` where it has one, and equal where not.
+    """
+    model.eval()
+    totals: dict[str, float] = {}
+    places: list[float] = []
+    count = 0
+    state = None
+    for batch, fresh in batches:
+        y = batch.y.to(device)
+        outputs, state = follow(model, task, batch.x.to(device), None if fresh else state)
+        weight = task.weight(y) if hasattr(task, "weight") else 1
+        if weight == 0:
+            continue
+        for name, value in task.metrics(outputs, y).items():
+            totals[name] = totals.get(name, 0.0) + weight * value
+        if hasattr(task, "positions"):
+            here = task.positions(outputs, y)
+            places = [a + b for a, b in zip(places or [0.0] * len(here), here, strict=True)]
+        count += weight
+    model.train()
+    return (
+        {name: value / count for name, value in totals.items()},
+        [round(value / count, 5) for value in places],
+    )

@@ -1,0 +1,155 @@
+"""A small Transformer encoder for sequences (paper, section 4, Table 4).
+
+The paper leaves its size open. Here the width is chosen so that the parameters are as many as the
+LSTM's beside it, within 20 %: see `matched_width`. Blocks normalise first; positions are sines, so
+they have no parameters and no greatest length.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sab.checks import positive_int
+from sab.models.lstm import LSTM, LSTMConfig, check_input
+
+TOLERANCE = 0.2  # of the LSTM's parameters
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Settings of `Transformer`.
+
+    Attributes:
+        input_size: width of the input.
+        hidden_size: width of a position's vector; a multiple of ``heads``.
+        output_size: width of the read-out.
+        layers: blocks.
+        heads: attention heads.
+        widening: width of the inner layer as a multiple of ``hidden_size``.
+        causal: whether a position sees only itself and earlier ones.
+
+    Raises:
+        ValueError: a size is not a positive integer, or ``heads`` does not divide ``hidden_size``.
+    """
+
+    input_size: int = 10
+    hidden_size: int = 128
+    output_size: int = 10
+    layers: int = 4
+    heads: int = 4
+    widening: int = 4
+    causal: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("input_size", "hidden_size", "output_size", "layers", "heads", "widening"):
+            positive_int(name, getattr(self, name))
+        if self.hidden_size % self.heads:
+            raise ValueError(
+                f"hidden_size={self.hidden_size!r}: must be a multiple of heads={self.heads}"
+            )
+        if not isinstance(self.causal, bool):
+            raise ValueError(f"causal={self.causal!r}: must be True or False")
+
+
+def positions(steps: int, width: int, device: torch.device | None = None) -> Tensor:
+    """Sines and cosines of the step number (steps, width), wavelengths from 2π to 10,000 · 2π.
+
+    Source: Vaswani et al. (2017), section 3.5.
+    """
+    half = (width + 1) // 2
+    rates = torch.exp(torch.arange(half, device=device) * (-math.log(10_000.0) / half))
+    angles = torch.arange(steps, device=device)[:, None] * rates
+    return torch.stack((angles.sin(), angles.cos()), 2).flatten(1)[:, :width]
+
+
+class Block(nn.Module):
+    """Attention, then a layer for each position, each added to what came in."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        """Build the block's weights."""
+        super().__init__()
+        width = config.hidden_size
+        self.heads, self.causal = config.heads, config.causal
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.inner = nn.Sequential(
+            nn.Linear(width, config.widening * width),
+            nn.GELU(),
+            nn.Linear(config.widening * width, width),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, width) → (B, T, width)."""
+        batch, steps, width = x.shape
+        heads = (batch, steps, self.heads, width // self.heads)
+        q, k, v = (part.view(heads).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, 2))
+        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        x = x + self.out(seen.transpose(1, 2).reshape(batch, steps, width))
+        out: Tensor = x + self.inner(self.norm2(x))
+        return out
+
+
+class Transformer(nn.Module):
+    """A Transformer encoder with a linear read-out at every position.
+
+    Shapes: x (B, T, input_size) → logits (B, T, output_size) and ``None``: it has no state. A class
+    is read at the last position, which sees all of them.
+    """
+
+    def __init__(self, config: TransformerConfig | None = None) -> None:
+        """Build the blocks and the read-out from ``config``."""
+        super().__init__()
+        self.config = config = config or TransformerConfig()
+        self.embed = nn.Linear(config.input_size, config.hidden_size)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.hidden_size)
+        self.readout = nn.Linear(config.hidden_size, config.output_size)
+
+    def forward(self, x: Tensor, state: None = None) -> tuple[Tensor, None]:
+        """Logits (B, T, output_size), and no state.
+
+        Raises:
+            ValueError: a shape does not fit, or a state is given.
+        """
+        check_input(x, self.config.input_size, None)
+        if state is not None:
+            raise ValueError("state: a Transformer has none to go on from")
+        y = self.embed(x) + positions(x.shape[1], self.config.hidden_size, x.device).to(x.dtype)
+        for block in self.blocks:
+            y = block(y)
+        return self.readout(self.norm(y)), None
+
+
+def count(model: nn.Module) -> int:
+    """Parameters of a model."""
+    return sum(p.numel() for p in model.parameters())
+
+
+def matched_width(
+    units: int, input_size: int, output_size: int, layers: int = 4, heads: int = 4
+) -> int:
+    """The width whose parameters come nearest to those of an LSTM of ``units``.
+
+    Raises:
+        ValueError: no multiple of ``heads`` comes within 20 % of them.
+    """
+    with torch.device("meta"):
+        wanted = count(LSTM(LSTMConfig(input_size, units, output_size)))
+
+        def miss(width: int) -> float:
+            config = TransformerConfig(input_size, width, output_size, layers, heads)
+            return abs(count(Transformer(config)) / wanted - 1)
+
+        width = min(range(heads, 2 * units + heads, heads), key=miss)
+        if miss(width) > TOLERANCE:
+            raise ValueError(
+                f"units={units!r}: no width with {layers} layers and {heads} heads has parameters "
+                f"within 20 % of the LSTM's {wanted:,}"
+            )
+    return width

@@ -1,0 +1,89 @@
+"""The Transformer: what each position sees, and its size beside the LSTM's."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from sab.models.lstm import LSTM, LSTMConfig
+from sab.models.registry import build
+from sab.models.transformer import Transformer, TransformerConfig, count, matched_width, positions
+
+SMALL = {"input_size": 3, "hidden_size": 8, "output_size": 2, "layers": 2, "heads": 2}
+
+
+def model_of(causal: bool = False) -> Transformer:
+    torch.manual_seed(0)
+    return Transformer(TransformerConfig(**SMALL, causal=causal)).double()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_who_sees_whom(causal: bool) -> None:
+    model = model_of(causal)
+    x = torch.randn(1, 6, 3, dtype=torch.float64, requires_grad=True)
+    y, state = model(x)
+    assert y.shape == (1, 6, 2) and state is None
+    for t in range(6):
+        (gradient,) = torch.autograd.grad(y[0, t].sum(), x, retain_graph=True)
+        reached = gradient[0].abs().sum(1) > 0
+        assert reached[: t + 1].all()
+        assert bool(reached[t + 1 :].any()) == (not causal and t < 5)
+
+
+def test_attention_is_the_textbook_s() -> None:
+    model = model_of()
+    block: Any = model.blocks[0]
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    q, k, v = block.qkv(block.norm1(x)).chunk(3, 2)
+    seen = torch.zeros_like(x)
+    for head in (slice(0, 4), slice(4, 8)):
+        weights = torch.softmax(q[..., head] @ k[..., head].transpose(1, 2) / 2.0, 2)
+        seen[..., head] = weights @ v[..., head]
+    mid = x + block.out(seen)
+    want = mid + block.inner(block.norm2(mid))
+    assert torch.allclose(block(x), want, atol=1e-12)
+
+
+def test_positions_are_sines_and_tell_steps_apart() -> None:
+    table = positions(50, 8)
+    assert table.shape == (50, 8)
+    assert table[7, 0].item() == pytest.approx(math.sin(7), abs=1e-6)
+    assert table[7, 1].item() == pytest.approx(math.cos(7), abs=1e-6)
+    assert table[7, 6].item() == pytest.approx(math.sin(7 / 10_000 ** (3 / 4)), abs=1e-6)
+    assert len(table.unique(dim=0)) == 50
+    assert positions(3, 7).shape == (3, 7)
+    model = model_of()
+    x = torch.randn(1, 5, 3, dtype=torch.float64)
+    assert not torch.allclose(model(x)[0][:, -1], model(x.flip(1))[0][:, -1])
+
+
+def test_every_parameter_gets_a_gradient() -> None:
+    model = model_of()
+    y, _ = model(torch.randn(2, 5, 3, dtype=torch.float64))
+    y[:, -1].square().sum().backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.parameters())
+
+
+@pytest.mark.parametrize(("units", "channels"), [(128, 1), (64, 3)])
+def test_as_many_parameters_as_the_lstm(units: int, channels: int) -> None:
+    width = matched_width(units, channels, 10)
+    lstm = count(LSTM(LSTMConfig(channels, units, 10)))
+    mine = count(Transformer(TransformerConfig(channels, width, 10)))
+    assert abs(mine / lstm - 1) <= 0.2
+    for other in (width - 4, width + 4):
+        theirs = count(Transformer(TransformerConfig(channels, other, 10)))
+        assert abs(theirs / lstm - 1) >= abs(mine / lstm - 1)
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError, match="hidden_size=10: must be a multiple of heads=4"):
+        TransformerConfig(hidden_size=10)
+    with pytest.raises(ValueError, match="layers=0"):
+        TransformerConfig(layers=0)
+    with pytest.raises(ValueError, match="causal='yes'"):
+        build("transformer", causal="yes")
+    with pytest.raises(ValueError, match="units=2: no width"):
+        matched_width(2, 1, 10)
+    with pytest.raises(ValueError, match="x has shape"):
+        build("transformer", SMALL)(torch.zeros(2, 5, 4))
