@@ -39,7 +39,7 @@ def explain(error: OSError, path: Path) -> str:
         return f"{path}: cannot be written ({error.strerror}); {ELSEWHERE}"
     if error.errno in (errno.EEXIST, errno.ENOTDIR):
         return f"{path}: a file is in the way of a folder; move it, or {ELSEWHERE}"
-    return f"{path}: {error.strerror or error}"
+    return f"{path}: cannot be written ({error.strerror or error}); {ELSEWHERE}"
 
 
 def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:

@@ -174,6 +174,14 @@ def test_check_writable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         files.check_writable(tmp_path)
 
 
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EIO, errno.EROFS, errno.ENOTDIR])
+def test_every_failure_to_write_names_a_cure(number: int) -> None:
+    """``/proc/nope``, say, where no folder can be made."""
+    text = files.explain(OSError(number, os.strerror(number)), Path("results"))
+    assert text.startswith("results: ") and "\n" not in text
+    assert text.endswith("choose another folder with --results and --runs")
+
+
 def test_no_permission_is_explained() -> None:
     error = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     text = files.explain(error, Path("results"))
