@@ -208,25 +208,23 @@ show_table(
 )
 
 # %%
-curves: dict[str, list[Record]] = {}
-for (gradient, memory, offset), e in cross.items():
-    if e.n:
-        curves[f"{gradient}, {memory}, {offset}"] = records_of([e.row])
-show(
-    learning_curve(
-        {name: [r.history for r in group] for name, group in curves.items()}, chance=CHANCE
-    ),
-    caption="The cross while it trains: gradient into, short memory, block offset.",
-    source=crossed,
-)
-show(
-    learning_curve(
-        {name: [r.history[1:] for r in group] for name, group in curves.items()},
-        metric="grad_norm_max",
-    ),
-    caption="The same runs: largest gradient norm between evaluations, before clipping.",
-    source=crossed,
-)
+for kind in ("scorer", "states"):
+    curves = {
+        f"{memory}, offset {offset}": records_of([e.row])
+        for (gradient, memory, offset), e in cross.items()
+        if gradient == kind and e.n
+    }
+    for metric, what in (("accuracy", "accuracy"), ("grad_norm_max", "largest gradient norm")):
+        show(
+            learning_curve(
+                {name: [r.history[1:] for r in group] for name, group in curves.items()},
+                metric=metric,
+                chance=CHANCE if metric == "accuracy" else None,
+            ),
+            caption=f"The cross while it trains, gradient into the {kind}: {what}"
+            + (", before clipping." if metric != "accuracy" else "."),
+            source=[record for group in curves.values() for record in group],
+        )
 
 # %% [markdown]
 # From a full cross one can read off what each choice does *on the average over the others*, and
@@ -238,7 +236,9 @@ whole = all(e.n for e in cross.values())
 lines: list[tuple[Any, ...]] = []
 main: dict[str, float] = {}
 if whole:
-    values = {levels: 100 * (e.accuracy or 0.0) for levels, e in cross.items()}
+    values: dict[tuple[str, ...], float] = {
+        levels: 100 * (e.accuracy or 0.0) for levels, e in cross.items()
+    }
     for chosen, size in factor_effects(values).items():
         name = " × ".join(FACTORS[i] for i in chosen)
         lines.append((name, f"{size:+.1f}"))
@@ -528,20 +528,21 @@ model, run = load_model("table1", "sab_5_5_T100", seed=0)
 assert isinstance(model, SAB)
 task = CopyTask(**run.task_config)
 x, y = task.batch(32, torch.Generator().manual_seed(seed))
-rows, fault = [], {}
+tried: list[tuple[Any, ...]] = []
+fault = {}
 with torch.no_grad():
     for size in (1, 4, 32):
         outputs = [run_mixed(model, x[i : i + size]) for i in range(0, 32, size)]
         logits = torch.cat([o.logits for o in outputs])
         read = torch.cat([o.read for o in outputs])[:, -task.length :].double()
         fault[size] = task.metrics(logits, y)["accuracy"]
-        rows.append(
+        tried.append(
             (size, f"{100 * foreign(size, 55):.0f}", f"{read.min():.0f} to {read.max():.0f}",
              f"{100 * fault[size]:.1f}")
         )  # fmt: skip
 show_table(
     ["sequences in a batch", "scores that meet a foreign threshold, %", "memories an answer reads", "accuracy, %"],
-    rows,
+    tried,
     caption="A trained SAB (5, 5) with thresholds mixed up across the batch, as on PyTorch 0.1.12. Its "
     "answers should read 5.",
 )  # fmt: skip
