@@ -9,13 +9,17 @@ from typing import Any
 from torch import nn
 
 from sab.models.attentive_lstm import AttentiveLSTM, AttentiveLSTMConfig
+from sab.models.bilstm import BiLSTM, BiLSTMConfig
 from sab.models.lstm import LSTM, LSTMConfig
+from sab.models.rea import REA, REAConfig
 from sab.models.sab import SAB, SABConfig
 
 MODELS: dict[str, tuple[type, type[nn.Module]]] = {
     "sab": (SABConfig, SAB),
     "lstm": (LSTMConfig, LSTM),
     "attentive_lstm": (AttentiveLSTMConfig, AttentiveLSTM),
+    "rea": (REAConfig, REA),
+    "bilstm": (BiLSTMConfig, BiLSTM),
 }
 
 

@@ -3,6 +3,7 @@
 from sab.tasks.adding import AddingTask
 from sab.tasks.base import Batch, Task
 from sab.tasks.copy import CopyTask
+from sab.tasks.events import EventsTask
 from sab.tasks.registry import TASKS, build, register
 
-__all__ = ["TASKS", "AddingTask", "Batch", "CopyTask", "Task", "build", "register"]
+__all__ = ["TASKS", "AddingTask", "Batch", "CopyTask", "EventsTask", "Task", "build", "register"]

@@ -10,6 +10,7 @@ from typing import Any
 from sab.tasks.adding import AddingTask
 from sab.tasks.base import Task
 from sab.tasks.copy import CopyTask
+from sab.tasks.events import EventsTask
 
 INTERFACE = (
     "input_size",
@@ -21,7 +22,7 @@ INTERFACE = (
     "metrics",
     "baselines",
 )
-TASKS: dict[str, type] = {"copy": CopyTask, "adding": AddingTask}
+TASKS: dict[str, type] = {"copy": CopyTask, "adding": AddingTask, "events": EventsTask}
 
 
 def register(name: str, task: type) -> None:
