@@ -53,19 +53,19 @@ def rea_channels(alt: str | None = None) -> Figure:
     _box(ax, 0.8, 1.8, "$x_i$", "cell", "edge", 0.8)
     _box(ax, 3.3, 3.2, "window attention\n(details nearby)", "gradient_fill", "gradient", 2.5)
     _box(ax, 3.3, 0.4, "running state $s_i$\n(summary of the past)", "memory_fill", "memory", 2.5)
-    _box(ax, 6.2, 1.8, "gate $g_i$, 0 to 1", "summary_fill", "summary", 1.7)
+    _box(ax, 6.2, 1.15, "gate $g_i$, 0 to 1", "summary_fill", "summary", 1.7)
     _box(ax, 9.2, 1.8, "+", "cell", "edge", 0.5)
     for y in (3.2, 0.4):
         _arrow(ax, (1.25, 1.95 if y > 1.8 else 1.65), (1.98, y))
-        _arrow(ax, (4.6, y), (5.6, 2.15 if y > 1.8 else 1.45), ls=(0, (3, 2)), lw=1.0)
+    for start, end in (((4.6, 3.1), (5.7, 1.5)), ((4.6, 0.5), (5.28, 0.95))):
+        _arrow(ax, start, end, ls=(0, (3, 2)), lw=1.0)
     _arrow(ax, (4.6, 3.2), (9.05, 2.15), color=COLOURS["gradient"])
-    ax.plot([4.6, 7.9], [0.4, 0.4], color=COLOURS["memory"], lw=1.4)
+    ax.plot([4.6, 7.8], [0.4, 0.4], color=COLOURS["memory"], lw=1.4)
     ax.text(7.9, 0.4, "×", ha="center", va="center", fontsize=15, color=COLOURS["summary"])
-    _arrow(ax, (7.1, 1.7), (7.82, 0.62), color=COLOURS["summary"])
-    _arrow(ax, (8.05, 0.5), (9.05, 1.45), color=COLOURS["memory"])
-    _arrow(ax, (1.25, 1.8), (5.3, 1.8), color=COLOURS["muted"], arrowstyle="-")
-    _arrow(ax, (7.1, 1.85), (8.9, 1.82), color=COLOURS["muted"])
-    ax.text(8.0, 1.93, "stream", fontsize=8, color=COLOURS["muted"], ha="center")
+    _arrow(ax, (7.1, 1.05), (7.82, 0.58), color=COLOURS["summary"])
+    _arrow(ax, (8.05, 0.45), (9.05, 1.45), color=COLOURS["memory"])
+    _arrow(ax, (1.25, 1.8), (8.9, 1.8), color=COLOURS["muted"])
+    ax.text(7.9, 1.9, "stream", fontsize=8, color=COLOURS["muted"], ha="center")
     ax.text(9.6, 1.8, "out", fontsize=8.5, va="center")
     return with_alt(
         fig,
@@ -219,7 +219,11 @@ def accuracy_dots(
         ax.set_yticks(range(len(names)), names[::-1])
         ax.set_ylim(-0.6, len(names) - 0.4)
         ax.set_title(title)
-        ax.set_xlabel(f"balanced accuracy (%); dashed: guessing, {level:g} %")
+        ax.set_xlabel("balanced accuracy (%)")
+        ax.annotate(
+            "guessing", (level, len(names) - 0.45), xytext=(3, 0), textcoords="offset points",
+            fontsize=8, color=COLOURS["chance"], va="top",
+        )  # fmt: skip
     axes[0, 0].set_ylabel("system")
     return with_alt(
         fig, alt or f"Balanced accuracy, a dot a seed; guessing has {level:g} %. {'; '.join(told)}."

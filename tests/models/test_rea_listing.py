@@ -82,7 +82,7 @@ def test_padding_longer_than_the_window_is_nan_and_a_second_layer_spreads_it() -
 
 
 def test_one_layer_is_enough_to_ruin_training() -> None:
-    """The real outputs are finite, their gradients are not: a weight of NaN times a gradient of 0."""
+    """The real outputs are finite; the gradient is a weight of NaN times 0."""
     layer = listing()
     x = features(12, 8)
     layer(x, padded())[:, :6].sum().backward()
