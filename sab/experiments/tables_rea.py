@@ -49,6 +49,7 @@ def systems(width: int, alone: int, bilstm: int, slow: float = SLOW, **more: Any
         "window": ("window attention", "rea", {**base, "state": "none"}),
         "rea": ("REA, α from 0.1", "rea", base),
         "rea_slow": (f"REA, α from {slow:g}", "rea", {**base, "alpha_start": slow}),
+        "gru": ("REA with a GRU state", "rea", {**base, "state": "gru"}),
         "state": (f"state alone, α from {slow:g}", "rea", {**narrow, "alpha_start": slow}),
         "point": ("each position alone", "rea", {**narrow, "state": "none"}),
         "bilstm": ("BiLSTM, two layers", "bilstm", {"hidden_size": bilstm}),
@@ -111,13 +112,13 @@ def _windows() -> Experiment:
 
 def _ablation() -> Experiment:
     """One switch at a time, from REA with a slow state, read at the last position."""
-    base = {**REA, "alpha_start": SLOW}
+    base: dict[str, Any] = {**REA, "alpha_start": SLOW}
 
     def row(name: str, title: str, task: Mapping[str, Any] = SHORT, **change: Any) -> Row:
         return _row(name, title, {**base, **change}, task)
 
-    padded = {**SHORT, "shortest": 64, "side": "left"}
-    listing = {"layer": "listing", "norm": False}
+    padded: dict[str, Any] = {**SHORT, "shortest": 64, "side": "left"}
+    listing: dict[str, Any] = {"layer": "listing", "norm": False}
     hold = {"padding": "zero_rows"}
     every = ("alpha", "gate", "norm", "padding", "causal", "rows", "memory")
     rows = (
@@ -126,6 +127,7 @@ def _ablation() -> Experiment:
         row("no_norm", "state not normalised", state_norm=False),
         row("quarter", "state a quarter as wide", state_size=8),
         row("gru", "GRU in place of the average", state="gru"),
+        row("fifth", "a fifth of the BiLSTM's parameters", hidden_size=14, heads=2),
         row("both_ways", "state in both directions", direction="both"),
         row("listing", "the listing as written", **listing),
         row("listing_alpha", "the listing, α mended", **listing, fixes=("alpha",)),
@@ -154,8 +156,8 @@ def _alpha() -> Experiment:
 
 def _depth() -> Experiment:
     """Six layers, with and without the cures of section 5.1."""
-    deep = {**REA, "layers": 6, "layer": "listing", "norm": False, "readout": "mean"}
-    train = {"updates": 3000, "solved_at": None, "clip": 1e9, "schedule": "constant"}
+    deep: dict[str, Any] = {**REA, "layers": 6, "layer": "listing", "norm": False, "readout": "mean"}
+    train: dict[str, Any] = {"updates": 3000, "solved_at": None, "clip": 1e9, "schedule": "constant"}
     rows = [
         _row(name, title, {**deep, **change}, SHORT, seeds=2, **{**train, **more})
         for name, title, change, more in (
