@@ -190,7 +190,12 @@ for name, change in PARTS.items():
     part = REALayer(LayerConfig(dim=8, heads=2, window=3, gate_start=0.5, **change))
     matrices[name] = reach(part.channels, torch.randn(1, 20, 8))
 show(
-    credit_matrix(matrices),
+    credit_matrix(
+        matrices,
+        alt="Three matrices of 20 by 20 gradients, output against input. The window alone fills a "
+        "band of three steps on either side of the diagonal; the state alone fills the lower "
+        "triangle and fades with distance; both together fill the triangle and the band.",
+    ),
     caption="Gradient of output t (row) with respect to input s (column), window 3, without the "
     "residual stream. Blank: exactly none.",
 )

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from sab.checks import finite_float, positive_int
 from sab.figures.style import (
@@ -114,6 +115,7 @@ def window_scores(
         ax.set_ylim(length + 0.5, 0.5)
         ax.set_aspect("equal")
         ax.grid(False)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_title(f"{title}, {int(computed.sum())} scores")
         ax.set_xlabel("looked at (position)")
     axes[0, 0].set_ylabel("looking (position)")
