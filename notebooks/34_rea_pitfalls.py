@@ -199,8 +199,8 @@ for name, opening in INSTRUCTIONS.items():
     with_state = REALayer(LayerConfig(dim=32, heads=4, gate_start=opening or 0.5))
     with_state.load_state_dict(trained.state_dict(), strict=False)
     state = with_state.read(with_state.run(x))
-    added = 0 if opening is None else with_state(x) - plain
-    disturbed[name] = float(torch.as_tensor(added).norm() / plain.norm())
+    added = torch.zeros(1) if opening is None else with_state(x) - plain
+    disturbed[name] = float(added.norm() / plain.norm())
 show_table(
     ["instruction", "gate", "change of the output"],
     [

@@ -150,8 +150,8 @@ glue("single_1", single[1])
 assert spread[1] > single[1] and spread[16] < 0.35
 
 # %% [markdown]
-# With one $\alpha$ for all channels not even the *previous* symbol can be read ({glue:text}`single_1:.0%`): however
-# wide the state is, it is a map of one average a symbol, eight numbers. Channels of different speed help, up
+# With one $\alpha$ for all channels not even the *previous* symbol can be read for certain
+# ({glue:text}`single_1:.0%` with 0.1): however wide the state is, it is a map of one average a symbol, eight numbers. Channels of different speed help, up
 # to a few steps ({glue:text}`spread_1:.0%` one step back, {glue:text}`spread_16:.0%` sixteen back). What lies
 # further back is there as a *sum*: how often, weighted by how long ago.
 #
@@ -195,7 +195,7 @@ glue("snr_768", signal_to_noise(1 / 1536, 768))
 show_table(
     ["wish", "answer"],
     [
-        ("plugs in", "yes: same shapes, 1 % more parameters than a window"),
+        ("plugs in", "yes: same shapes, hardly more parameters than a window"),
         (
             "memory stays low",
             f"linear, where the listing's is quadratic; but "
