@@ -156,8 +156,19 @@ def _alpha() -> Experiment:
 
 def _depth() -> Experiment:
     """Six layers, with and without the cures of section 5.1."""
-    deep: dict[str, Any] = {**REA, "layers": 6, "layer": "listing", "norm": False, "readout": "mean"}
-    train: dict[str, Any] = {"updates": 3000, "solved_at": None, "clip": 1e9, "schedule": "constant"}
+    deep: dict[str, Any] = {
+        **REA,
+        "layers": 6,
+        "layer": "listing",
+        "norm": False,
+        "readout": "mean",
+    }
+    train: dict[str, Any] = {
+        "updates": 3000,
+        "solved_at": None,
+        "clip": 1e9,
+        "schedule": "constant",
+    }
     rows = [
         _row(name, title, {**deep, **change}, SHORT, seeds=2, **{**train, **more})
         for name, title, change, more in (
