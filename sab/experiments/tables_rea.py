@@ -117,7 +117,7 @@ def _ablation() -> Experiment:
     def row(name: str, title: str, task: Mapping[str, Any] = SHORT, **change: Any) -> Row:
         return _row(name, title, {**base, **change}, task)
 
-    padded: dict[str, Any] = {**SHORT, "shortest": 64, "side": "left"}
+    padded: dict[str, Any] = {**SHORT, "shortest": 0.25, "side": "left"}
     listing: dict[str, Any] = {"layer": "listing", "norm": False}
     hold = {"padding": "zero_rows"}
     every = ("alpha", "gate", "norm", "padding", "causal", "rows", "memory")

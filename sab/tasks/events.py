@@ -30,7 +30,8 @@ class EventsTask:
         rate: probability of the key event at a step of the early part.
         early: the part of the log, from its start, in which it can occur.
         balanced: a fair coin says whether it occurs, and then it does so once, anywhere early.
-        shortest: lengths are uniform from here to ``T``; ``None``: all logs have length ``T``.
+        shortest: the shortest log as a share of ``T``; lengths are uniform from there to ``T``.
+            ``None``: all have length ``T``.
         side: where padding stands; a padded step is a row of zeros.
 
     Raises:
@@ -42,7 +43,7 @@ class EventsTask:
     rate: float = 0.005
     early: float = 0.25
     balanced: bool = False
-    shortest: int | None = None
+    shortest: float | None = None
     side: str = "right"
 
     def __post_init__(self) -> None:
@@ -52,9 +53,12 @@ class EventsTask:
         finite_float("early", self.early, 0.0, 1.0)
         one_of("side", self.side, SIDES)
         if self.shortest is not None:
-            positive_int("shortest", self.shortest)
-            if self.shortest > self.T:
-                raise ValueError(f"shortest={self.shortest!r}: must be at most T={self.T}")
+            finite_float("shortest", self.shortest, 0.0, 1.0)
+
+    @property
+    def least(self) -> int:
+        """Length of the shortest log."""
+        return self.T if self.shortest is None else max(1, round(self.shortest * self.T))
 
     @property
     def input_size(self) -> int:
@@ -92,8 +96,8 @@ class EventsTask:
         positive_int("batch_size", batch_size)
         steps = torch.arange(self.T)
         length = torch.full((batch_size,), self.T)
-        if self.shortest is not None:
-            length = torch.randint(self.shortest, self.T + 1, (batch_size,), generator=generator)
+        if self.least < self.T:
+            length = torch.randint(self.least, self.T + 1, (batch_size,), generator=generator)
         events = torch.randint(1, self.types, (batch_size, self.T), generator=generator)
         early = self.early_steps(length)
         if self.balanced:
@@ -145,8 +149,7 @@ class EventsTask:
         """Probability that the key event occurs: 1 - (1 - rate)^early, over the lengths; or 1/2."""
         if self.balanced:
             return 0.5
-        least = self.T if self.shortest is None else self.shortest
-        early = self.early_steps(torch.arange(least, self.T + 1)).double()
+        early = self.early_steps(torch.arange(self.least, self.T + 1)).double()
         return float((1 - (1 - self.rate) ** early).mean())
 
     def baselines(self) -> dict[str, float]:

@@ -30,7 +30,7 @@ def test_the_base_rate_of_the_recipe_is_72_percent() -> None:
 @pytest.mark.parametrize("balanced", [False, True])
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_the_layout(balanced: bool, side: str) -> None:
-    task = EventsTask(T=80, types=7, rate=0.1, balanced=balanced, shortest=30, side=side)
+    task = EventsTask(T=80, types=7, rate=0.1, balanced=balanced, shortest=0.375, side=side)
     x, y = task.batch(300, generator())
     assert x.shape == (300, 80, 7) and y.shape == (300, 3) and x.dtype == torch.float32
     real = x.sum(-1)
@@ -50,7 +50,7 @@ def test_the_layout(balanced: bool, side: str) -> None:
 
 
 def test_both_sides_hold_the_same_logs() -> None:
-    pair = [EventsTask(T=40, shortest=10, rate=0.1, side=s).batch(20, generator(3)) for s in
+    pair = [EventsTask(T=40, shortest=0.25, rate=0.1, side=s).batch(20, generator(3)) for s in
             ("right", "left")]  # fmt: skip
     for row in range(20):
         right, left = (x[row][x[row].sum(-1) == 1] for x, _ in pair)
@@ -98,15 +98,15 @@ def test_baselines_are_what_constant_answers_reach() -> None:
 
 
 def test_the_same_generator_gives_the_same_batch() -> None:
-    task = EventsTask(T=32, shortest=8)
+    task = EventsTask(T=32, shortest=0.25)
     one, other = (task.batch(5, generator(7)) for _ in range(2))
     assert torch.equal(one.x, other.x) and torch.equal(one.y, other.y)
 
 
 @pytest.mark.parametrize(
     "settings",
-    [{"T": 1}, {"types": 1}, {"rate": 1.5}, {"early": -0.1}, {"shortest": 0},
-     {"T": 20, "shortest": 21}, {"side": "middle"}],
+    [{"T": 1}, {"types": 1}, {"rate": 1.5}, {"early": -0.1}, {"shortest": -0.1},
+     {"shortest": 1.1}, {"side": "middle"}],
 )  # fmt: skip
 def test_settings_out_of_range(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=list(settings)[-1]):
