@@ -34,7 +34,7 @@ from sab.ops.window_attention import band, full_attention, window_attention
 
 HEADS, WIDTH = 4, 16
 PARTS = ("attention", "memory", "scan", "layers")
-Way = Callable[[Tensor, Tensor, Tensor, int], Tensor]
+Way = Callable[..., Tensor]  # (q, k, v, window)
 
 
 def gathered(q: Tensor, k: Tensor, v: Tensor, window: int) -> Tensor:
@@ -72,6 +72,11 @@ def step(call: Callable[..., Tensor], *inputs: Tensor) -> None:
     for x in inputs:
         x.grad = None
     call(*inputs).sum().backward()
+
+
+def total(call: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
+    """Sum of what the call gives."""
+    return call(*inputs).sum()
 
 
 def states_of(cell: nn.GRU, x: Tensor) -> Tensor:
@@ -116,7 +121,7 @@ def memory(args: argparse.Namespace) -> list[dict[str, Any]]:
             if name in ("masked", "gathered") and n > args.longest:
                 continue
             call = functools.partial(way, *heads_of(n), args.window)
-            kept = kept_for_backward(lambda call=call: call().sum())
+            kept = kept_for_backward(functools.partial(total, call))
             rows.append({"form": name, "length": n, "window": args.window, "kept_mb": kept})
     return rows
 
@@ -167,7 +172,7 @@ def layers(args: argparse.Namespace) -> list[dict[str, Any]]:
         calls = {name: functools.partial(step, layer, x) for name, layer in here.items()}
         for row in timed(calls, dict.fromkeys(calls, min(args.repeats, 3))):
             layer = here[row["form"]]
-            kept = kept_for_backward(lambda layer=layer, x=x: layer(x).sum())
+            kept = kept_for_backward(functools.partial(total, layer, x))
             rows.append({**row, "length": n, "kept_mb": kept})
     return rows
 
