@@ -170,6 +170,7 @@ growth = {name: pairs[-1][1] / pairs[0][1] for name, pairs in norms.items()}
 assert growth["as written"] > 20 * growth["state normalised"] > 20 * growth["normalised blocks"]
 for name, key in zip(STACKS, ("written", "norm", "gate", "blocks"), strict=True):
     glue(f"growth_{key}", growth[name])
+    glue(f"six_{key}", dict(norms[name])[6])
 
 # %% [markdown]
 # Now there *is* an exponential: from one layer to twelve the gradient grows {glue:text}`growth_written:,.0f` times as
@@ -177,6 +178,9 @@ for name, key in zip(STACKS, ("written", "norm", "gate", "blocks"), strict=True)
 # where each adds to an unnormalised stream what it read from it. And the article's cures bite: with a
 # normalised state the factor is {glue:text}`growth_norm:,.0f`, with the gate nearly shut
 # {glue:text}`growth_gate:.1f`, in the normalised blocks that Transformers have anyway {glue:text}`growth_blocks:.1f`.
+#
+# At the article's own six layers, though, the norm alone does not help yet ({glue:text}`six_norm:.1f` against
+# {glue:text}`six_written:.1f`); the gate does ({glue:text}`six_gate:.2f`).
 #
 # So for the NaN there are two candidates, and neither is the recursion: **rows with nothing to see**, which
 # its cures don't touch, and **growth across layers**, which they do. The article says that they helped, which
