@@ -435,8 +435,8 @@ glue("clipped", sum(norm > clip for norm in means) / len(means))
 #
 # Table 1 trains and tests at the same delay, 100, 200 or 300. Its rows here have one recipe, which
 # [chapter 8](08_setup.ipynb) gives; what differs from a row to the next is in its name. A cell of the
-# table is a claim, and its verdict is computed: an accuracy of 95 % and more must be met within 1 point,
-# a lower one (which depends on when training stops) within 5; *partly* means within three times that.
+# table is a claim, and its verdict is computed: a number of 95 or more must be met within 1 point, a lower
+# one (which depends on when training stops) within 5; *partly* means within three times that.
 
 # %%
 table1 = find("table1")
@@ -545,8 +545,8 @@ show_table(
 # %% [markdown]
 # ### Where it stops on the way
 #
-# The curves of these runs are not smooth. They pause, most of them near two thirds or between 80 and 86 %,
-# and go on. Which symbols are missing then?
+# The curves of these runs are not smooth. They pause, most of them near two thirds of the symbols or a little
+# above four fifths, and go on. Which symbols are missing then?
 
 # %%
 long = [r for r in table1_records if r.row.startswith("sab_5_5_T")]

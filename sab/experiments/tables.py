@@ -292,6 +292,27 @@ def _transfer_long() -> Experiment:
     return Experiment("transfer_long", title, "copy", tuple(rows))
 
 
+def _bounded() -> Experiment:
+    """The models of Table 5 with a memory of fixed size, and three ways to forget."""
+    trained = _table5().row("sab")
+    kinds = [("redundant", 16, 3), ("least recalled", 16, 1), ("oldest", 16, 1)]
+    kinds += [("redundant", 8, 1), ("redundant", 32, 1)]
+    rows = []
+    for policy, capacity, seeds in kinds:
+        bound = {"capacity": capacity, "policy": policy, "lengths": (100, 400, 2000, 5000)}
+        few = {"sequences": 256, "sequences_beyond": 64}
+        row = dataclasses.replace(
+            trained,
+            name=f"{policy.replace(' ', '_')}_{capacity}",
+            title=f"SAB (5, 5), T=100, {capacity} memories, forgets the {policy}",
+            transfer={**(trained.transfer or {}), **bound, **few},
+            seeds=seeds,
+        )
+        rows.append(row)
+    title = "Beyond the paper: SAB trained at T=100, tested with a bounded memory"
+    return Experiment("bounded", title, "copy", tuple(rows))
+
+
 def _transfer_short() -> Experiment:
     """Models trained where the gap ends before the blank state has settled."""
     trained = _copy().row("sab_5_5_T20")
@@ -319,6 +340,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         _table5(),
         _transfer_long(),
         _transfer_short(),
+        _bounded(),
         _adding_rate(),
         _clipping("clipping", "copy", 20),
         _clipping("clipping_adding", "adding", 50),
