@@ -51,6 +51,8 @@ profile = "records"  # "records" reads results/; "smoke", "cpu" or "paper" runs 
 seed = 0
 
 # %%
+from typing import Any
+
 import torch
 
 from sab import notebook
@@ -84,7 +86,7 @@ _ = notebook.setup(seed)
 advantages = torch.linspace(0, 12, 49)
 
 
-def weight(advantage, length):
+def weight(advantage: torch.Tensor, length: int) -> float:
     """Share of a softmax that goes to the one event that sticks out."""
     return float(torch.sigmoid(advantage - torch.log(torch.tensor(length - 1.0))))
 
@@ -180,7 +182,7 @@ glue("alpha_start", layer.alpha.mean().item())
 
 # %%
 torch.manual_seed(seed)
-PARTS = {
+PARTS: dict[str, dict[str, Any]] = {
     "window alone": {"state": "none"},
     "state alone": {"attention": "none"},
     "both": {},
@@ -233,7 +235,7 @@ assert matrices["state alone"][0, 5] == 0 < matrices["window alone"][0, 3]
 # both. Its switches make every baseline of this part, with one code path:
 
 # %%
-VARIANTS = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "REA": {},
     "window attention": {"state": "none"},
     "full attention": {"attention": "full", "state": "none"},
@@ -324,7 +326,8 @@ print("layers for 1,023 steps:", -(-1023 // 16))
 for start in (1e-9, 0.02):
     part = REALayer(LayerConfig(dim=8, heads=2, gate_start=start))
     part(torch.randn(1, 30, 8)).square().sum().backward()
-    rate, bias = part.rate.grad.norm().item(), part.gate.bias.grad.norm().item() / start
+    grads = [p.grad.norm().item() for p in (part.rate, part.gate.bias) if p.grad is not None]
+    rate, bias = grads[0], grads[1] / start
     print(f"gate {start:g}: gradient of alpha {rate:.1e}, of the gate's bias over g {bias:.1e}")
 
 # %% tags=["hide-cell"]

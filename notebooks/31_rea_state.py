@@ -47,6 +47,7 @@ seed = 0
 # %%
 import json
 import math
+from functools import partial
 
 import torch
 
@@ -158,7 +159,7 @@ show(
     ),
     caption="How far one event stands out of the state, by α and age.",
 )
-best = {k: max(grid, key=lambda a, k=k: signal_to_noise(a, k)) for k in LAGS}
+best = {k: max(grid, key=partial(signal_to_noise, lag=k)) for k in LAGS}
 for k in LAGS:
     assert abs(best[k] * 2 * k - 1) < 0.15
 glue("best_768", best[768])
@@ -338,7 +339,7 @@ assert max(totals.values()) <= 1 + 1e-5
 # derivative is -k + 1 / (2α), which is 0 at α = 1 / (2k).
 for k in (10, 100, 1000):
     fine = [j / (200 * k) for j in range(1, 1000) if j / (200 * k) < 1]
-    found = max(fine, key=lambda a, k=k: signal_to_noise(a, k))
+    found = max(fine, key=partial(signal_to_noise, lag=k))
     print(f"k = {k}: best α {found:.5f}, 1/(2k) = {1 / (2 * k):.5f}")
     assert abs(found * 2 * k - 1) < 1 / k
 

@@ -47,6 +47,7 @@ seed = 0
 
 # %%
 import json
+from typing import Any
 
 import torch
 
@@ -93,7 +94,11 @@ show(
 # %% tags=["nbval-check-output"]
 torch.manual_seed(seed)
 keep = torch.rand(2, 50) < 0.8  # (2, 50): gaps anywhere
-cases = {"two-sided": {}, "causal": {"causal": True}, "padding": {"keep": keep}}
+cases: dict[str, dict[str, Any]] = {
+    "two-sided": {},
+    "causal": {"causal": True},
+    "padding": {"keep": keep},
+}
 for name, settings in cases.items():
     for window in (4, 80):
         q, k, v = (torch.randn(2, 3, 50, 8, dtype=torch.float64, requires_grad=True) for _ in "qkv")
@@ -124,7 +129,7 @@ ours.sum().backward()
 glue("naive_nan", int(naive.isnan().any(-1).sum()))
 print("rows with NaN: masked the plain way", int(naive.isnan().any(-1).sum()), "– here",
       int(ours.isnan().any(-1).sum()))  # fmt: skip
-assert torch.isfinite(q.grad).all() and (ours[0, 0, 5:] == 0).all()
+assert q.grad is not None and torch.isfinite(q.grad).all() and (ours[0, 0, 5:] == 0).all()
 
 # %% [markdown]
 # The plain way has {glue:text}`naive_nan:d` such rows in a sequence of twelve.
@@ -306,8 +311,11 @@ from sab.analysis.cost import kept_for_backward
 
 q, k, v = (torch.randn(1, 4, 1024, 16, requires_grad=True) for _ in "qkv")
 both, past = (
-    kept_for_backward(lambda c=c: window_attention(q, k, v, 64, causal=c).sum())
-    for c in (False, True)
+    kept_for_backward(call)
+    for call in (
+        lambda: window_attention(q, k, v, 64).sum(),
+        lambda: window_attention(q, k, v, 64, causal=True).sum(),
+    )
 )
 print(f"two-sided {both:.1f} MB, causal {past:.1f} MB")
 assert 0.6 < past / both < 0.8

@@ -49,6 +49,7 @@ import torch
 
 from sab import notebook
 from sab.experiments import claims
+from sab.experiments.records import Record
 from sab.experiments.statistics import estimate
 from sab.figures import accuracy_dots, learning_curve
 from sab.models.rea import REA, REAConfig
@@ -131,7 +132,7 @@ assert found["accuracy"] == 1.0
 
 
 # %%
-def largest(experiment):
+def largest(experiment: str) -> list[Record]:
     """Its records of the largest profile there is; none where it has not been run."""
     try:
         found = notebook.read_or_run(experiment, profile)
@@ -157,7 +158,7 @@ LABELS = {
 }
 
 
-def of(row):
+def of(row: str) -> list[float]:
     """Balanced accuracies of a row, one a seed."""
     return [record.metrics["balanced_accuracy"] for record in records if record.row == row]
 
@@ -176,7 +177,7 @@ show(
 # %% tags=["hide-input"]
 rows = []
 for record_row in sorted({record.row for record in records}):
-    key, _, shown = record_row.rpartition("_")
+    key, shown = record_row.rsplit("_", 1)
     mine = [record for record in records if record.row == record_row]
     summary = estimate(of(record_row))
     spread = "–" if summary.halfwidth is None else f"± {100 * summary.halfwidth:.1f}"
@@ -214,7 +215,7 @@ glue("runs", len(records))
 glue("updates", records[0].config["train"]["updates"])
 
 
-def mean_of(row):
+def mean_of(row: str) -> float:
     """Mean over seeds, or NaN where there is none."""
     values = of(row)
     return sum(values) / len(values) if values else float("nan")

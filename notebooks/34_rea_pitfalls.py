@@ -46,6 +46,7 @@ seed = 0
 
 # %%
 import json
+from typing import Any
 
 import torch
 
@@ -140,7 +141,7 @@ assert torch.isfinite(mended).all()
 # any normalisation. How large is the gradient at the input of a stack?
 
 # %%
-STACKS = {
+STACKS: dict[str, dict[str, Any]] = {
     "as written": {"norm": False},
     "state normalised": {"norm": False, "fixes": ("norm",)},
     "gate nearly shut": {"norm": False, "fixes": ("gate",)},
@@ -148,7 +149,7 @@ STACKS = {
 }
 
 
-def gradient_at_input(depth, **settings):
+def gradient_at_input(depth: int, **settings: Any) -> float:
     """Norm of the gradient of the mean square output with respect to the input."""
     torch.manual_seed(seed)
     model = REA(REAConfig(8, 32, 2, layers=depth, layer="listing", feedforward=0, **settings))
@@ -248,7 +249,7 @@ print(f"at 1,024 positions, over REA: GRU state {ms['REA, GRU state', 1024] / ms
 # move the last output, by distance?
 
 # %%
-TRIALS = {
+TRIALS: dict[str, dict[str, Any]] = {
     "window 16, α 0.525 (as written)": {"alpha_start": 0.525},
     "window 16, α 0.1": {"alpha_start": 0.1},
     "window 16, α 0.01": {"alpha_start": 0.01},
@@ -257,7 +258,7 @@ TRIALS = {
 lengths = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
-def first_to_last(length, **settings):
+def first_to_last(length: int, **settings: Any) -> float:
     """Norm of the last output's derivative in the direction of the first input."""
     torch.manual_seed(seed)
     layer = REALayer(LayerConfig(dim=16, heads=2, state_norm=False, gate_start=0.5, **settings))
@@ -293,7 +294,7 @@ assert at["window 16, α 0.525 (as written)"][48] < 1e-6 * at["window 16, α 0.0
 
 
 # %%
-def share_left(layer, pad, keep_mask):
+def share_left(layer: REALayer, pad: int, keep_mask: bool) -> float:
     """How much of the state at the end is still that of the log: projection on the unpadded one."""
     torch.manual_seed(seed)
     log = torch.randn(8, 50, 32)
@@ -391,9 +392,9 @@ assert weights[1].grad.isnan().all()
 
 # %% tags=["hide-cell"]
 # Solution of exercise 3: on the right no, since real positions come before it; on the left yes.
-layer = REALayer(LayerConfig(dim=32, heads=4))
+plain_layer = REALayer(LayerConfig(dim=32, heads=4))
 log, rubbish = torch.randn(1, 20, 32), torch.randn(1, 10, 32)
-alone = layer.run(log).mean(1)
-right = layer.run(torch.cat([log, rubbish], 1))[:, :20].mean(1)
-left = layer.run(torch.cat([rubbish, log], 1))[:, 10:].mean(1)
+alone = plain_layer.run(log).mean(1)
+right = plain_layer.run(torch.cat([log, rubbish], 1))[:, :20].mean(1)
+left = plain_layer.run(torch.cat([rubbish, log], 1))[:, 10:].mean(1)
 assert torch.allclose(right, alone, atol=1e-5) and not torch.allclose(left, alone, atol=1e-2)

@@ -46,6 +46,7 @@ seed = 0
 
 # %%
 import json
+from typing import Any
 
 import torch
 
@@ -167,7 +168,8 @@ assert spread[1] > single[1] and spread[16] < 0.35
 
 # %%
 sizes = {}
-for name, change in (("as wide as the layer", {}), ("a quarter", {"state_size": 16})):
+WIDTHS: dict[str, dict[str, Any]] = {"as wide as the layer": {}, "a quarter": {"state_size": 16}}
+for name, change in WIDTHS.items():
     plain = REA(REAConfig(50, 64, 2, readout="mean", **change))
     sizes[name] = sum(p.numel() for p in plain.parameters())
 glue("quarter_more", sizes["a quarter"] / sizes["as wide as the layer"] - 1)
@@ -278,8 +280,8 @@ assert features.hidden(torch.rand(3, 40, 50)).shape == (3, 40, 14)
 count = 4 * (2 * 17 * 64 + 64)
 big = REA(REAConfig.language_model(5, hidden_size=64, layers=4, window=16))
 now = big.start(1)
-for _ in range(40):
-    _, now = big.step(torch.eye(5)[:1], now)
+for _step in range(40):
+    _logits, now = big.step(torch.eye(5)[:1], now)
 assert sum(part.numel() for layer in now.layers for part in layer) == count
 print(f"{count:,}")
 
@@ -302,5 +304,5 @@ from sab.ops.ema_scan import ema_scan
 recent, old = torch.zeros(2, 200, 1)
 recent[[198, 199]] = 1.0
 old[[99, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112, 113]] = 1.0
-counts = ema_scan(torch.stack([recent, old]), torch.tensor([0.02]))[:, -1, 0] / 0.02
-print([round(v, 1) for v in counts.tolist()])
+counted = ema_scan(torch.stack([recent, old]), torch.tensor([0.02]))[:, -1, 0] / 0.02
+print([round(v, 1) for v in counted.tolist()])
