@@ -55,7 +55,7 @@ class Claim:
     """One number or comparison of the paper.
 
     Args:
-        id: short name. source: table or section. page: of the arXiv version's PDF.
+        id: short name. source: table or section. page: of the arXiv version's PDF, or ``None``.
         says: the claim in words.
         kind: see the module.
         metric: of references that name none.
@@ -68,7 +68,7 @@ class Claim:
 
     id: str
     source: str
-    page: int
+    page: int | None
     says: str
     kind: str
     metric: str = "accuracy"
@@ -176,7 +176,8 @@ class Evidence:
             self.seen[experiment] = records.load(experiment, results=self.results)
         rows: dict[str, list[float]] = {}
         for record in self.seen[experiment]:
-            value = record.metrics.get(own or metric)
+            named = own or metric
+            value = record.peak_mb if named == "peak_mb" else record.metrics.get(named)
             if record.profile == profile and value is not None and fnmatchcase(record.row, pattern):
                 rows.setdefault(record.row, []).append(float(value))
         best = max if goal == "max" else min

@@ -9,20 +9,24 @@ from sab.figures.learning import learning_curve
 from sab.figures.lengths import scaling, transfer_curve
 from sab.figures.matrices import attention_map, credit_matrix
 from sab.figures.positions import position_course
+from sab.figures.rea import accuracy_dots, curves, rea_channels, window_scores
 from sab.figures.reads import read_weights
 from sab.figures.sequences import adding_sequence
 from sab.figures.shares import share_bars
 
 __all__ = [
+    "accuracy_dots",
     "adding_sequence",
     "attention_map",
     "backward_diagram",
     "backward_panels",
     "credit_matrix",
+    "curves",
     "forward_diagram",
     "gradient_by_distance",
     "learning_curve",
     "position_course",
+    "rea_channels",
     "read_weights",
     "scaling",
     "score_margins",
@@ -31,4 +35,5 @@ __all__ = [
     "share_bars",
     "switch_effects",
     "transfer_curve",
+    "window_scores",
 ]

@@ -9,7 +9,9 @@ from typing import Any
 from torch import nn
 
 from sab.models.attentive_lstm import AttentiveLSTM, AttentiveLSTMConfig
+from sab.models.bilstm import BiLSTM, BiLSTMConfig
 from sab.models.lstm import LSTM, LSTMConfig
+from sab.models.rea import REA, REAConfig
 from sab.models.sab import SAB, SABConfig
 from sab.models.transformer import Transformer, TransformerConfig
 
@@ -18,6 +20,8 @@ MODELS: dict[str, tuple[type, type[nn.Module]]] = {
     "lstm": (LSTMConfig, LSTM),
     "attentive_lstm": (AttentiveLSTMConfig, AttentiveLSTM),
     "transformer": (TransformerConfig, Transformer),
+    "rea": (REAConfig, REA),
+    "bilstm": (BiLSTMConfig, BiLSTM),
 }
 
 

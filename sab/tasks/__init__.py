@@ -4,6 +4,7 @@ from sab.tasks.adding import AddingTask
 from sab.tasks.base import Batch, Task
 from sab.tasks.charlm import CharLMTask
 from sab.tasks.copy import CopyTask
+from sab.tasks.events import EventsTask
 from sab.tasks.images import ImageTask
 from sab.tasks.registry import TASKS, build, register
 
@@ -13,6 +14,7 @@ __all__ = [
     "Batch",
     "CharLMTask",
     "CopyTask",
+    "EventsTask",
     "ImageTask",
     "Task",
     "build",

@@ -11,6 +11,7 @@ from sab.tasks.adding import AddingTask
 from sab.tasks.base import Task
 from sab.tasks.charlm import CharLMTask
 from sab.tasks.copy import CopyTask
+from sab.tasks.events import EventsTask
 from sab.tasks.images import ImageTask
 
 INTERFACE = (
@@ -28,6 +29,7 @@ TASKS: dict[str, type] = {
     "adding": AddingTask,
     "charlm": CharLMTask,
     "images": ImageTask,
+    "events": EventsTask,
 }
 
 

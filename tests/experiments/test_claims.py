@@ -123,6 +123,12 @@ def test_close_and_plain_numbers(tmp_path: Path) -> None:
     assert judge(over, Evidence(tmp_path)).verdict == NOT
 
 
+def test_peak_memory_is_a_metric(tmp_path: Path) -> None:
+    put(tmp_path, "e/a", [0.9])  # every record has a peak of 1.0
+    claim = claim_of("value", run="e/a", metric="peak_mb", unit="MB", value=1.0, within=0.01)
+    assert judge(claim, Evidence(tmp_path)).verdict == REPRODUCED
+
+
 def rank() -> Claim:
     return claim_of(
         "rank",

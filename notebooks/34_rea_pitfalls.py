@@ -1,0 +1,400 @@
+# ---
+# jupyter:
+#   accelerator: GPU
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 34. Pitfalls: as written, as meant
+#
+# The most useful part of the article is its list of what went wrong. At the end of this chapter you have
+# made each of these faults happen, seen what causes it, and cured it. Two causes turn out to be others
+# than the article names. It follows section 5 and the listing of section 3.1.
+
+# %% tags=["hide-input", "setup"]
+# Set-up: nothing happens where `sab` is installed. On Colab this fetches the book and installs
+# what is missing; torch and numpy stay as they are.
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+
+if importlib.util.find_spec("sab") is None:
+    repository = "https://github.com/sab-book/sab-book"
+    if not os.path.isdir("sab-book"):
+        subprocess.run(
+            ["git", "clone", "--quiet", "--depth", "1", repository, "sab-book"], check=True
+        )
+    os.chdir("sab-book")
+    subprocess.run([sys.executable, "tools/colab_setup.py"], check=True)
+    sys.path.insert(0, os.getcwd())
+    if not (shutil.which("ninja") or shutil.which("nvidia-smi")):
+        os.environ.setdefault("SAB_SCAN", "torch")
+
+# %% tags=["parameters"]
+profile = "records"  # "records" reads results/; "smoke", "cpu" or "paper" runs the experiment again
+seed = 0
+
+# %%
+import json
+from typing import Any
+
+import torch
+
+from sab import notebook
+from sab.figures import curves
+from sab.models.rea import REA, REAConfig
+from sab.models.rea_layer import LayerConfig, REALayer
+from sab.models.rea_listing import FIXES, ListingREA
+from sab.notebook import ROOT, glue, show, show_table
+
+notebook.parameters(profile, seed)
+_ = notebook.setup(seed)
+
+# %% [markdown]
+# ## Reading a listing that lost its signs
+#
+# The listing reached us without operators, quotes and indentation: `s_0` and `f(...)` stand there, `=`,
+# `*` and `<` do not. What can be *read* from it: which parameters there are and how they start, the order of
+# the operations, what is masked, that there is no normalisation. What has to be *inferred*: whether the window
+# is $|i-j| \le w$ or $<$; that gate and state are multiplied; and that the causal mask stands inside the
+# branch "if a mask was given", since it comes right after the padding mask.
+#
+# `ListingREA` is our own layer built from that reading. As it stands it is the listing; each name in
+# `FIXES` mends one thing, and with all of them it equals `REALayer` to the last digit (a test says so).
+
+# %%
+torch.manual_seed(seed)
+written, meant = ListingREA(32, 4, 16), ListingREA(32, 4, 16, fixes=FIXES)
+zeros = torch.zeros(1, 64)
+glue("alpha_written", written.alpha.mean().item())
+glue("gate_written", written.opening(zeros).item())
+glue("gate_meant", meant.opening(zeros).item())
+show_table(
+    ["", "the text says", "the listing does"],
+    [
+        ("α at the start", "0.1", f"{written.alpha.mean():.3f} (a sigmoid of 0.1)"),
+        ("gate at the start", "0", f"{written.opening(zeros).item():.1f} (a sigmoid of 0)"),
+        ("state", "behind a LayerNorm, essential", "no normalisation"),
+        ("padding in the state", "copies the last step, essential", "read like any input"),
+        ("causal mask", "not used in classification", "on as soon as a padding mask is given"),
+        ("memory of the window", "N · w", "N · N"),
+        ("a row with nothing to see", "–", "NaN"),
+        ("heads that don't divide the width", "–", "fails at the first batch"),
+    ],
+    caption="Text against listing. The first two rows are computed here; the others are tested below or "
+    "in the tests.",
+    source="Computed in this cell, and read from the article.",
+)
+
+# %% [markdown]
+# ## Symptom 1: the loss turns to NaN
+#
+# The article: after 3,000 updates at depth six; the recursion multiplies gradients step by step, so they
+# grow exponentially. Cures: normalise the state, clip, close the gate.
+#
+# [Chapter 31](31_rea_state.ipynb) showed that the recursion *cannot* do that: each factor is $1-\alpha < 1$.
+# So what can? We know one thing in this listing that makes a NaN, and it needs neither depth nor time. A padded
+# position whose window holds only padding has no score to normalise:
+
+# %%
+x = torch.randn(2, 64, 32)
+keep = torch.ones(2, 64, dtype=torch.bool)
+keep[0, 24:] = False  # a log of 24 events in a batch of 64, window 16
+
+first = written(x, keep)
+second = ListingREA(32, 4, 16)(first, keep)
+for name, out in (("first", first), ("second", second)):
+    glue(f"nan_{name}", out[0].isnan().any(-1).float().mean().item())
+    glue(f"nan_{name}_real", out[0, :24].isnan().any(-1).float().mean().item())
+    glue(f"nan_{name}_other", out[1].isnan().any(-1).float().mean().item())
+mended = ListingREA(32, 4, 16, fixes=("rows",))(
+    ListingREA(32, 4, 16, fixes=("rows",))(x, keep), keep
+)
+assert not first[0, :24].isnan().any() and second[0, :24].isnan().all()
+assert torch.isfinite(mended).all()
+
+# %% [markdown]
+# After the first layer {glue:text}`nan_first:.0%` of the short log's rows are NaN, all of them padding;
+# {glue:text}`nan_first_real:.0%` of its real rows. It looks harmless. After the second layer
+# {glue:text}`nan_second_real:.0%` of its *real* rows are NaN: the value of a padded row is multiplied by a
+# weight of exactly zero, and $0 \cdot \text{NaN} = \text{NaN}$. The log beside it is untouched
+# ({glue:text}`nan_second_other:.0%`).
+#
+# So **one log that is more than a window shorter than the longest of its batch ruins the loss.** With
+# logs of similar length that can take thousands of updates to happen for the first time, "suddenly", and more
+# layers don't cause it but spread it. That would fit the story of 3,000 updates. No cure on its list touches it. Neither clipping nor a LayerNorm removes a NaN, and a
+# shut gate lets it pass through attention. (In one layer the outputs are finite but the *gradient* is not.)
+#
+# ### Does depth explode, then?
+#
+# Not along time; but *across layers* the listing adds $\boldsymbol a + g\,\boldsymbol s$ to the stream without
+# any normalisation. How large is the gradient at the input of a stack?
+
+# %%
+STACKS: dict[str, dict[str, Any]] = {
+    "as written": {"norm": False},
+    "state normalised": {"norm": False, "fixes": ("norm",)},
+    "gate nearly shut": {"norm": False, "fixes": ("gate",)},
+    "normalised blocks": {"norm": True},
+}
+
+
+def gradient_at_input(depth: int, **settings: Any) -> float:
+    """Norm of the gradient of the mean square output with respect to the input."""
+    torch.manual_seed(seed)
+    model = REA(REAConfig(8, 32, 2, layers=depth, layer="listing", feedforward=0, **settings))
+    stream = torch.randn(1, 128, 8, requires_grad=True)
+    (grad,) = torch.autograd.grad(model(stream)[0].square().mean(), stream)
+    return grad.norm().item()
+
+
+DEPTHS = (1, 2, 4, 6, 8, 12)
+norms = {
+    name: [(depth, gradient_at_input(depth, **change)) for depth in DEPTHS]
+    for name, change in STACKS.items()
+}
+show(
+    curves(norms, xlabel="layers", ylabel="gradient norm at the input", log_y=True),
+    caption="Gradient at the input of an untrained stack, by depth.",
+)
+growth = {name: pairs[-1][1] / pairs[0][1] for name, pairs in norms.items()}
+assert growth["as written"] > 20 * growth["state normalised"] > 20 * growth["normalised blocks"]
+for name, key in zip(STACKS, ("written", "norm", "gate", "blocks"), strict=True):
+    glue(f"growth_{key}", growth[name])
+    glue(f"six_{key}", dict(norms[name])[6])
+
+# %% [markdown]
+# Now there *is* an exponential: from one layer to twelve the gradient grows {glue:text}`growth_written:,.0f` times as
+# written (that of a mean square, so it counts the outputs' growth, too). Not along time, but from layer to layer,
+# where each adds to an unnormalised stream what it read from it. And the article's cures bite: with a
+# normalised state the factor is {glue:text}`growth_norm:,.0f`, with the gate nearly shut
+# {glue:text}`growth_gate:.1f`, in the normalised blocks that Transformers have anyway {glue:text}`growth_blocks:.1f`.
+#
+# At the article's own six layers, though, the norm alone does not help yet ({glue:text}`six_norm:.1f` against
+# {glue:text}`six_written:.1f`); the gate does ({glue:text}`six_gate:.2f`).
+#
+# So for the NaN there are two candidates, and neither is the recursion: **rows with nothing to see**, which
+# its cures don't touch, and **growth across layers**, which they do. The article says that they helped, which
+# speaks for the second. `sab run rea_depth` asks it of training: six layers, 3,000 updates, no clipping.
+#
+# ## Symptom 2: worse than plain attention
+#
+# The article: the gate did not start at 0 and disturbed what the network already did; set its weights and bias
+# to zero. But a sigmoid of zero is a *half*. And elsewhere it wants the bias *negative*. Three instructions, three
+# gates:
+
+# %%
+torch.manual_seed(seed)
+trained = REALayer(LayerConfig(dim=32, heads=4, state="none"))  # stands for a trained network
+x = torch.randn(4, 128, 32)
+plain = trained(x)
+INSTRUCTIONS = {
+    "output exactly 0": None,
+    "weights and bias 0": 0.5,
+    "bias −4": 0.018,
+}
+disturbed = {}
+for name, opening in INSTRUCTIONS.items():
+    with_state = REALayer(LayerConfig(dim=32, heads=4, gate_start=opening or 0.5))
+    with_state.load_state_dict(trained.state_dict(), strict=False)
+    state = with_state.read(with_state.run(x))
+    added = torch.zeros(1) if opening is None else with_state(x) - plain
+    disturbed[name] = float((added.norm() / plain.norm()).detach())
+show_table(
+    ["instruction", "gate", "change of the output"],
+    [
+        (name, f"{opening or 0:.3g}", f"{100 * disturbed[name]:.1f} %")
+        for name, opening in INSTRUCTIONS.items()
+    ],
+    caption="What plugging the state into a network without one does to its output, before any training.",
+)
+glue("disturb_half", disturbed["weights and bias 0"])
+glue("disturb_shut", disturbed["bias −4"])
+assert disturbed["weights and bias 0"] > 10 * disturbed["bias −4"]
+
+# %% [markdown]
+# The literal instruction changes the output by {glue:text}`disturb_half:.0%` of its norm, a bias of −4 by
+# {glue:text}`disturb_shut:.1%`. The *idea* is right, the *recipe* in the table of symptoms is the fault it
+# warns of. (If the network is trained from scratch there is nothing to disturb; the row `gate_half` of
+# `rea_ablation` tests that.)
+#
+# ## Symptom 3: slow
+#
+# "Used a GRU." Measured in [chapter 31](31_rea_state.ipynb) and [chapter 32](32_rea_window.ipynb). One thing the list lacks: the
+# listing's own window is the other half of the slowness.
+
+# %%
+layers = json.loads((ROOT / "results" / "bench" / "window.json").read_text())["layers"]["rows"]
+ms = {(row["form"], row["length"]): row["ms_min"] for row in layers}
+glue("gru_1024", ms["REA, GRU state", 1024] / ms["REA", 1024])
+glue("listing_1024", ms["listing", 1024] / ms["REA", 1024])
+print(f"at 1,024 positions, over REA: GRU state {ms['REA, GRU state', 1024] / ms['REA', 1024]:.0f}, "
+      f"the listing {ms['listing', 1024] / ms['REA', 1024]:.0f}")  # fmt: skip
+
+# %% [markdown]
+# ## Symptom 4: the beginning is lost
+#
+# "Window too small, or $\alpha$ too large." Both are arithmetic. A window of $w$ in $L$ layers reaches $Lw$ steps; a
+# state keeps $(1-\alpha)^k$ of an event $k$ steps back. We test the layer as it starts: how much does the first event
+# move the last output, by distance?
+
+# %%
+TRIALS: dict[str, dict[str, Any]] = {
+    "window 16, α 0.525 (as written)": {"alpha_start": 0.525},
+    "window 16, α 0.1": {"alpha_start": 0.1},
+    "window 16, α 0.01": {"alpha_start": 0.01},
+    "window 64, no state": {"window": 64, "state": "none"},
+}
+lengths = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+
+
+def first_to_last(length: int, **settings: Any) -> float:
+    """Norm of the last output's derivative in the direction of the first input."""
+    torch.manual_seed(seed)
+    layer = REALayer(LayerConfig(dim=16, heads=2, state_norm=False, gate_start=0.5, **settings))
+    x = torch.randn(1, length, 16, dtype=torch.float64, requires_grad=True)
+    (grad,) = torch.autograd.grad(layer.double().channels(x)[0, -1].sum(), x)
+    return grad[0, 0].norm().item()
+
+
+lost = {name: [(n, first_to_last(n, **change)) for n in lengths] for name, change in TRIALS.items()}
+shown = {name: [(n, max(v, 1e-12)) for n, v in pairs] for name, pairs in lost.items()}
+show(
+    curves(
+        shown, xlabel="length of the sequence (steps)", ylabel="gradient first to last", log_y=True
+    ),
+    caption="How much the first input still moves the last output of one layer. Values below 1e-12 are "
+    "drawn there; the window alone has exactly zero beyond 64.",
+)
+at = {name: dict(pairs) for name, pairs in lost.items()}
+glue("lost_written", at["window 16, α 0.525 (as written)"][48])
+glue("lost_slow", at["window 16, α 0.01"][48])
+assert at["window 64, no state"][96] == 0 < at["window 64, no state"][64]
+assert at["window 16, α 0.525 (as written)"][48] < 1e-6 * at["window 16, α 0.01"][48]
+
+# %% [markdown]
+# As written the state is gone where the window ends; at 48 steps the gradient is
+# {glue:text}`lost_written:.0e`, with $\alpha = 0.01$ it is {glue:text}`lost_slow:.0e`. "Larger window, smaller
+# $\alpha$" is right, and only the second is cheap.
+#
+# ## Symptom 5: rubbish at padding
+#
+# A padded batch, and the state runs on. What the answer then reads at the end of the row is an average of padding.
+# How fast does it forget the log? By {eq}`ema-unrolled`, with every padded step another $1-\alpha$:
+
+
+# %%
+def share_left(layer: REALayer, pad: int, keep_mask: bool) -> float:
+    """How much of the state at the end is still that of the log: projection on the unpadded one."""
+    torch.manual_seed(seed)
+    log = torch.randn(8, 50, 32)
+    rubbish = torch.randn(8, 1, 32).expand(-1, pad, -1)  # padding has an embedding, too
+    keep = (torch.arange(50 + pad) < 50).expand(8, -1)
+    with torch.no_grad():
+        clean = layer.run(log)[:, -1]
+        padded = layer.run(torch.cat([log, rubbish], 1), keep if keep_mask else None)[:, -1]
+    return float(torch.nn.functional.cosine_similarity(clean, padded).mean())
+
+
+state_layer = REALayer(LayerConfig(dim=32, heads=4))
+PADS = (0, 2, 5, 10, 20, 40, 80)
+drift = {
+    "state reads padding": [(pad, share_left(state_layer, pad, False)) for pad in PADS],
+    "state stands still": [(pad, share_left(state_layer, pad, True)) for pad in PADS],
+}
+show(
+    curves(drift, xlabel="padded steps after the log", ylabel="cosine with the log's own state", level=1.0,
+           level_label="the log alone"),
+    caption="The state at the end of a padded row, against that of the log by itself, α = 0.1.",
+)  # fmt: skip
+glue("drift_10", dict(drift["state reads padding"])[10])
+assert dict(drift["state stands still"])[80] > 0.9999 > 0.6 > dict(drift["state reads padding"])[40]
+
+# %% [markdown]
+# After ten padded steps the cosine is down to {glue:text}`drift_10:.2f`. Standing still costs nothing in the
+# parallel form. The article is right to call this fatal, and its listing, which does not do it, is the listing one
+# copies.
+#
+# And a sixth that the list does not have: **giving a padding mask changes what the model is.** In the
+# listing (if we read it right) the causal mask comes with it:
+
+# %% tags=["nbval-check-output"]
+torch.manual_seed(seed)
+x, everything = torch.randn(1, 20, 32), torch.ones(1, 20, dtype=torch.bool)
+for name, layer in (
+    ("as written", ListingREA(32, 4, 4)),
+    ("mended", ListingREA(32, 4, 4, fixes=("causal",))),
+):
+    print(
+        f"{name}: a mask of ones changes nothing:",
+        bool(torch.allclose(layer(x), layer(x, everything))),
+    )
+try:
+    LayerConfig(dim=30, heads=4)
+except ValueError as error:
+    print(error)
+
+# %% [markdown]
+# ## The table of symptoms, with causes tested
+#
+# | symptom | the article's cause | what we found | cure that works |
+# | --- | --- | --- | --- |
+# | NaN | gradient explodes in the recursion | it can't; rows with an empty window are NaN, and gradients grow across layers | zeros for empty rows; normalised blocks, a shut gate |
+# | worse than attention | gate doesn't start at 0 | right, and zero weights make it start at a half | a bias of −4 |
+# | slow | GRU | right, and so is the masked window | average, scan, blocks |
+# | the beginning is lost | window small, α large | right; as written α forgets within the window | α of one over twice the distance |
+# | rubbish at padding | state not masked | right; the listing doesn't mask | the state stands still |
+# | – | – | a padding mask switches on the causal mask | one switch for each |
+#
+# ## What surprised us
+#
+# - **The recursion is innocent.** The NaN comes from attention, the exponential growth from the stack.
+# - **The cure for symptom 2 is its cause,** taken literally.
+#
+# ## What it took
+#
+# A few seconds; nothing was trained.
+#
+# ## Exercises
+#
+# **1.** Which single fix of `FIXES` removes the NaN? Try each alone, on two layers.
+#
+# **2.** Gradient clipping is on the article's list. Clip a gradient that holds one NaN, and look.
+#
+# **3.** With a mean read-out over real positions only, does a state that reads padding on the *right* still do
+# harm? And on the left?
+
+# %% tags=["hide-cell"]
+# Solution of exercise 1: "rows", and "memory", whose blocked form has no such rows.
+x = torch.randn(2, 64, 32)
+for fix in FIXES:
+    two = [ListingREA(32, 4, 16, fixes=(fix,)) for _ in range(2)]
+    out = two[1](two[0](x, keep), keep)
+    print(fix, "removes it" if torch.isfinite(out).all() else "does not")
+
+# %% tags=["hide-cell"]
+# Solution of exercise 2: the norm is NaN, so is every gradient divided by it. It spreads.
+weights = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
+weights[0].grad, weights[1].grad = torch.tensor([1.0, float("nan"), 1.0]), torch.ones(3)
+torch.nn.utils.clip_grad_norm_(weights, 1.0)
+print(weights[1].grad.tolist())
+assert weights[1].grad.isnan().all()
+
+# %% tags=["hide-cell"]
+# Solution of exercise 3: on the right no, since real positions come before it; on the left yes.
+plain_layer = REALayer(LayerConfig(dim=32, heads=4))
+log, rubbish = torch.randn(1, 20, 32), torch.randn(1, 10, 32)
+alone = plain_layer.run(log).mean(1)
+right = plain_layer.run(torch.cat([log, rubbish], 1))[:, :20].mean(1)
+left = plain_layer.run(torch.cat([rubbish, log], 1))[:, 10:].mean(1)
+assert torch.allclose(right, alone, atol=1e-5) and not torch.allclose(left, alone, atol=1e-2)

@@ -1,0 +1,86 @@
+"""A stacked bidirectional LSTM: the usual classifier of event sequences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from sab.checks import one_of, positive_int, shape
+from sab.ops.padding import check_keep, compact, pool, real_rows, spread
+
+
+@dataclass(frozen=True)
+class BiLSTMConfig:
+    """Settings of `BiLSTM`.
+
+    Attributes:
+        input_size: width of the input.
+        hidden_size: width of each direction.
+        output_size: width of the read-out.
+        layers: how many, one on the other.
+        readout: ``"each"``: logits at every position; ``"mean"``, ``"max"``: one answer from all
+            real positions, repeated at each.
+        padding: ``"zero_rows"``: an input row of zeros is padding, where no mask is given.
+    """
+
+    input_size: int = 10
+    hidden_size: int = 64
+    output_size: int = 10
+    layers: int = 2
+    readout: str = "each"
+    padding: str = "none"
+
+    def __post_init__(self) -> None:
+        """Refuse values out of range (ValueError)."""
+        for name in ("input_size", "hidden_size", "output_size", "layers"):
+            positive_int(name, getattr(self, name))
+        one_of("readout", self.readout, ("each", "mean", "max"))
+        one_of("padding", self.padding, ("none", "zero_rows"))
+
+
+class BiLSTM(nn.Module):
+    """Shapes: x (B, N, input_size) → logits (B, N, output_size) and ``None``."""
+
+    def __init__(self, config: BiLSTMConfig | None = None) -> None:
+        """Build the model from ``config``."""
+        super().__init__()
+        self.config = config = config or BiLSTMConfig()
+        self.lstm = nn.LSTM(
+            config.input_size, config.hidden_size, config.layers, batch_first=True,
+            bidirectional=True,
+        )  # fmt: skip
+        self.readout = nn.Linear(2 * config.hidden_size, config.output_size)
+
+    def forward(self, x: Tensor, keep: Tensor | None = None) -> tuple[Tensor, None]:
+        """Logits at every position; those at padding mean nothing.
+
+        Args:
+            x: (B, N, input_size).
+            keep: (B, N) bool, True at real steps; ``None``: as the setting ``padding`` says.
+
+        Raises:
+            ValueError: a shape does not fit, or a sequence has no real step.
+        """
+        shape("x", x, (None, None, self.config.input_size))
+        if x.shape[0] < 1 or x.shape[1] < 1:
+            raise ValueError(f"x has shape {tuple(x.shape)}: needs a sequence and a step (empty?)")
+        if keep is None and self.config.padding == "zero_rows":
+            keep = real_rows(x)
+        hidden = self._run(x, None if keep is None else check_keep(keep, x))
+        if self.config.readout == "each":
+            return self.readout(hidden), None
+        answer = self.readout(pool(hidden, keep, self.config.readout))
+        return answer[:, None].expand(-1, x.shape[1], -1), None
+
+    def _run(self, x: Tensor, keep: Tensor | None) -> Tensor:
+        """Hidden states of both directions, (B, N, 2 · hidden_size)."""
+        if keep is None:
+            hidden: Tensor = self.lstm(x)[0]
+            return hidden
+        packed = pack_padded_sequence(
+            compact(x, keep), keep.sum(1).cpu(), batch_first=True, enforce_sorted=False
+        )
+        out, _ = pad_packed_sequence(self.lstm(packed)[0], True, total_length=x.shape[1])
+        return spread(out, keep)

@@ -1,0 +1,170 @@
+"""The REA layer: what each channel may depend on, padding, streaming, and its starting point."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+from rea_cases import alone_and_in_a_batch, features, shaken
+from torch import Tensor
+
+from sab.models.rea_layer import LayerConfig, REALayer
+
+SMALL = LayerConfig(dim=6, heads=2, window=2)
+KINDS = list(itertools.product(("window", "full", "none"), ("linear", "gru", "none")))
+
+
+def layer_of(**settings: Any) -> REALayer:
+    layer = shaken(REALayer(dataclasses.replace(SMALL, **settings)))
+    assert isinstance(layer, REALayer)
+    return layer
+
+
+@pytest.mark.parametrize(("attention", "state"), KINDS)
+@pytest.mark.parametrize("direction", ["forward", "reverse", "both"])
+@pytest.mark.parametrize("place", ["right", "left"])
+def test_the_rest_of_the_batch_changes_nothing(
+    attention: str, state: str, direction: str, place: str
+) -> None:
+    layer = layer_of(attention=attention, state=state, direction=direction)
+    alone, batched = alone_and_in_a_batch(layer, 6, place)
+    torch.testing.assert_close(batched, alone, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("state", ["linear", "gru"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "both"])
+def test_a_gap_leaves_the_state_where_it_was(state: str, direction: str) -> None:
+    layer = layer_of(attention="none", state=state, direction=direction)
+    alone, batched = alone_and_in_a_batch(layer, 6, "gaps")
+    torch.testing.assert_close(batched, alone, atol=1e-10, rtol=0)
+
+
+def reached(layer: REALayer, n: int = 9) -> Tensor:
+    """(n, n) bool: does output t depend on input s?"""
+    x = features(n, 6).requires_grad_()
+    out = layer.channels(x)[0]
+    rows = [torch.autograd.grad(out[t].sum(), x, retain_graph=True)[0][0] for t in range(n)]
+    return torch.stack(rows).abs().sum(-1) > 0
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_what_each_channel_reaches(causal: bool) -> None:
+    steps = torch.arange(9)
+    lag = steps[:, None] - steps[None, :]
+    past, near = lag >= 0, lag.abs() <= 2
+    whole = torch.ones_like(past)
+    window = near & past if causal else near
+    assert torch.equal(reached(layer_of(state="none", causal=causal)), window)
+    assert torch.equal(
+        reached(layer_of(state="none", attention="full", causal=causal)), past if causal else whole
+    )
+    for state in ("linear", "gru"):
+        assert torch.equal(reached(layer_of(attention="none", state=state)), past)
+        back = layer_of(attention="none", state=state, direction="reverse")
+        assert torch.equal(reached(back), past.T)
+        assert reached(layer_of(state=state, direction="both")).all()
+        assert torch.equal(reached(layer_of(state=state, causal=causal)), window | past)
+
+
+@pytest.mark.parametrize("attention", ["window", "none"])
+@pytest.mark.parametrize("state", ["linear", "gru", "none"])
+@pytest.mark.parametrize("state_size", [None, 3])
+def test_a_stream_is_the_batch_form(attention: str, state: str, state_size: int | None) -> None:
+    layer = layer_of(attention=attention, state=state, state_size=state_size, causal=True)
+    x = features(12, 6, 2)
+    want = layer.channels(x)
+    now = layer.start(2)
+    for t in range(12):
+        out, now = layer.step(x[:, t], now)
+        torch.testing.assert_close(out, want[:, t], atol=1e-12, rtol=0)
+        assert now.keys.shape[2] == (min(t + 1, 3) if attention == "window" else 0)
+
+
+def test_blocked_and_masked_windows_are_one_layer() -> None:
+    layer = layer_of(causal=True)
+    other = layer_of(causal=True, form="masked")
+    x = features(30, 6, 2)
+    torch.testing.assert_close(layer(x), other(x), atol=1e-12, rtol=0)
+
+
+def test_gradient_is_the_derivative() -> None:
+    keep = torch.tensor([[True, True, False, True], [False, True, True, True]])
+    for settings in ({"state_size": 3, "direction": "both"}, {"state": "gru"}):
+        layer = layer_of(**settings)
+        names = [name for name, _ in layer.named_parameters()]
+
+        def run(x: Tensor, *values: Tensor, layer: Any = layer, names: Any = names) -> Tensor:
+            given = dict(zip(names, values, strict=True))
+            out: Tensor = torch.func.functional_call(layer, given, (x, keep))
+            return out
+
+        inputs = (features(4, 6, 2).requires_grad_(), *layer.parameters())
+        assert torch.autograd.gradcheck(run, inputs, fast_mode=True)
+
+
+def test_where_it_starts() -> None:
+    layer = REALayer()
+    assert torch.allclose(layer.alpha, torch.tensor(0.1))
+    x = torch.randn(2, 20, 64)
+    attended, state = layer.attend(x), layer.read(layer.run(x))
+    gate = layer.opening(torch.cat([attended, state], -1))
+    assert torch.allclose(gate, torch.tensor(0.02))
+    torch.testing.assert_close(layer(x), x + attended + 0.02 * state)
+    plain = REALayer(LayerConfig(state_norm=False))
+    assert plain.read(x) is x
+
+
+def test_the_state_is_the_average_in_closed_form() -> None:
+    """s_t = sum of α (1 - α)^(t - i) x_i, the equation of section 2.2 unrolled."""
+    layer = REALayer(LayerConfig(dim=1, heads=1, alpha_start=0.25))
+    x = torch.arange(1.0, 6.0).view(1, 5, 1)
+    want = [sum(0.25 * 0.75 ** (t - i) * i for i in range(1, t + 1)) for t in range(1, 6)]
+    torch.testing.assert_close(layer.run(x)[0, :, 0], torch.tensor(want))
+
+
+def test_the_gate_is_one_number_a_position() -> None:
+    layer = REALayer(LayerConfig(dim=8, heads=2))
+    assert layer.gate.weight.shape == (1, 16)
+    narrow = REALayer(LayerConfig(dim=8, heads=2, state_size=2))
+    assert narrow.rate.shape == (2,) and narrow.gate.weight.shape == (1, 16)
+    count = [sum(p.numel() for p in layer.parameters()) for layer in (layer, narrow)]
+    assert count[1] - count[0] == (8 * 2 + 2) + (2 * 8 + 8) - 6
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"heads": 5}, "heads=5: must divide dim=6"),
+        ({"window": 0}, "window=0"),
+        ({"state": "lstm"}, "state='lstm': must be one of 'linear', 'gru', 'none'"),
+        ({"attention": "sparse"}, "attention='sparse'"),
+        ({"direction": "up"}, "direction='up'"),
+        ({"gate_start": 0.0}, "gate_start=0.0: must be between 0 and 1"),
+        ({"alpha_start": 1.0}, "alpha_start=1.0: must be between 0 and 1"),
+        ({"alpha_start": math.nan}, "alpha_start=nan"),
+        ({"state_size": 0}, "state_size=0"),
+        ({"form": "fast"}, "form='fast'"),
+    ],
+)
+def test_settings_out_of_range(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(SMALL, **change)
+
+
+def test_what_cannot_be_run_or_streamed() -> None:
+    for x in (torch.zeros(1, 0, 6), torch.zeros(0, 3, 6), torch.zeros(1, 3, 5)):
+        with pytest.raises(ValueError, match="x has shape"):
+            REALayer(SMALL)(x)
+    for settings, message in (
+        ({"causal": False}, "looks ahead"),
+        ({"attention": "full", "causal": True}, "needs all the past"),
+        ({"causal": True, "direction": "both"}, "direction='both'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            layer_of(**settings).start(1)
+    with pytest.raises(ValueError, match="batch=0"):
+        layer_of(causal=True).start(0)
