@@ -20,7 +20,12 @@ ALLOWED: dict[str, set[str]] = {
     "tasks": {"data"},
     "models": {"ops"},
     "experiments": {"data", "tasks", "models", "ops"},
-    "analysis": {"tasks", "models", "ops", "experiments.records", "experiments.statistics"},
+    # Analysis reads what runs left (plans, claims, records, weights); it starts none.
+    "analysis": {"tasks", "models", "ops"}
+    | {
+        f"experiments.{name}"
+        for name in ("claims", "config", "files", "records", "rows", "statistics", "weights")
+    },
     "figures": {"tasks", "models", "ops", "analysis", "experiments.records"},
     "notebook": {"data", "tasks", "models", "ops", "experiments", "analysis", "figures"},
     "cli": {"data", "tasks", "models", "ops", "experiments", "analysis", "figures"},
