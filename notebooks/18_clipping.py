@@ -97,7 +97,8 @@ show_table(
 # a full mental update, the writing step alone, or nothing.
 
 # %%
-trained, run = load_model("copy", "sab_5_5_T20", seed=0)
+trained, _ = load_model("copy", "sab_5_5_T20", seed=0)
+assert isinstance(trained, SAB)
 task = CopyTask(T=20)
 x, _ = task.batch(8, torch.Generator().manual_seed(seed))
 outputs = range(task.steps - 5, task.steps)
@@ -173,7 +174,7 @@ for name, size in TASKS.items():
             settings = {"hidden_size": 64, **settings}
             run = RunConfig("live", system, name, system, size, settings, train_at, seed)
             with tempfile.TemporaryDirectory() as folder:
-                live[name, title, label] = train(run, Path(folder), "cpu", progress="none")
+                live[name, title, label] = train(run, Path(folder), device="cpu", progress="none")
 
 
 # %%
@@ -360,7 +361,7 @@ def norms_of(name, row, group):
 
 show_table(
     ["experiment", "row", "seeds", "clip", "typical norm", "largest norm", "mean above the clip"],
-    [norms_of(*key, group) for key, group in groups.items()],
+    [norms_of(name, row, group) for (name, row), group in groups.items()],
     caption="Gradient norms before clipping in every record. Typical: median over evaluations, the "
     "larger of the seeds. States: the exact gradient of the scores.",
     source=[record for group in groups.values() for record in group],
