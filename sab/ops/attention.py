@@ -28,13 +28,13 @@ class HardRead(NamedTuple):
 
     Attributes:
         output: (B, v), the value of the one memory that was taken.
-        index: (B,) int64, which one.
+        chosen: (B,) int64, which one.
         log_probability: (B,), the log of the weight it had; carries the scores' gradient.
         weights: (B, N), the attention distribution.
     """
 
     output: Tensor
-    index: Tensor
+    chosen: Tensor
     log_probability: Tensor
     weights: Tensor
 
@@ -126,8 +126,8 @@ def soft_read(
 
 def _take(scores: Tensor, values: Tensor, index: Tensor, log_p: Tensor) -> HardRead:
     output = values[torch.arange(len(index), device=index.device), index]
-    chosen = log_p.gather(1, index[:, None])[:, 0]
-    return HardRead(output, index, chosen, log_p.exp())
+    taken = log_p.gather(1, index[:, None])[:, 0]
+    return HardRead(output, index, taken, log_p.exp())
 
 
 def argmax_read(scores: Tensor, values: Tensor, mask: Tensor | None = None) -> HardRead:

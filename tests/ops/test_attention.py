@@ -123,10 +123,10 @@ def test_argmax_takes_the_best_that_may_be_read() -> None:
     read = argmax_read(SCORES, VALUES, MASK)
     for b in range(B):
         best = max((n for n in range(N) if MASK[b, n]), key=lambda n: SCORES[b, n].item())
-        assert read.index[b] == best
+        assert read.chosen[b] == best
         assert torch.equal(read.output[b], VALUES[b, best])
     tied = argmax_read(torch.zeros(1, 4), torch.arange(4.0).view(1, 4, 1))
-    assert tied.index.tolist() == [0]
+    assert tied.chosen.tolist() == [0]
 
 
 def test_soft_becomes_hard_as_the_temperature_falls() -> None:
