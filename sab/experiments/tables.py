@@ -14,6 +14,7 @@ from typing import Any
 
 from sab.experiments.config import did_you_mean
 from sab.experiments.rows import Experiment, Row
+from sab.experiments.tables_attention import ATTENTION
 from sab.models.sab import SABConfig
 
 BUDGET = {20: 8000, 100: 7000, 200: 8000, 300: 9000}
@@ -268,6 +269,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         _table5(),
         _transfer_long(),
         _transfer_short(),
+        *ATTENTION,
     )
 }
 

@@ -158,8 +158,10 @@ class Trainer:
         batch = self.task.batch(config.batch_size, self.data)
         self.optimiser.param_groups[0]["lr"] = config.lr_at(at.update + 1, at.drops)
         self.optimiser.zero_grad(set_to_none=True)
-        outputs = self.model(batch.x.to(self.device))[0]
-        loss = self.task.loss(outputs, batch.y.to(self.device))
+        y = batch.y.to(self.device)
+        told = {"targets": self.task.teacher(y)} if hasattr(self.task, "teacher") else {}
+        outputs = self.model(batch.x.to(self.device), **told)[0]
+        loss = self.task.loss(outputs, y)
         loss.backward()
         norm = float(nn.utils.clip_grad_norm_(self.parameters, self.limit))
         at.update += 1

@@ -10,12 +10,14 @@ from torch import nn
 
 from sab.models.attentive_lstm import AttentiveLSTM, AttentiveLSTMConfig
 from sab.models.lstm import LSTM, LSTMConfig
+from sab.models.pointer import Pointer, PointerConfig
 from sab.models.sab import SAB, SABConfig
 
 MODELS: dict[str, tuple[type, type[nn.Module]]] = {
     "sab": (SABConfig, SAB),
     "lstm": (LSTMConfig, LSTM),
     "attentive_lstm": (AttentiveLSTMConfig, AttentiveLSTM),
+    "pointer": (PointerConfig, Pointer),
 }
 
 

@@ -10,6 +10,8 @@ from typing import Any
 from sab.tasks.adding import AddingTask
 from sab.tasks.base import Task
 from sab.tasks.copy import CopyTask
+from sab.tasks.hull import HullTask
+from sab.tasks.sorting import SortingTask
 
 INTERFACE = (
     "input_size",
@@ -21,7 +23,12 @@ INTERFACE = (
     "metrics",
     "baselines",
 )
-TASKS: dict[str, type] = {"copy": CopyTask, "adding": AddingTask}
+TASKS: dict[str, type] = {
+    "copy": CopyTask,
+    "adding": AddingTask,
+    "sorting": SortingTask,
+    "hull": HullTask,
+}
 
 
 def register(name: str, task: type) -> None:
