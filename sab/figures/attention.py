@@ -144,6 +144,8 @@ def weight_matrices(
         small = numbers if numbers is not None else array.size <= 40 and count < 3
         if small:
             for (i, j), value in np.ndenumerate(array):
+                if value == 0:
+                    continue
                 ink = COLOURS["panel"] if value > 0.55 else COLOURS["text"]
                 ax.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=7.5, color=ink)
         ax.set_title(title)

@@ -37,7 +37,7 @@ def test_it_says_what_it_shows(name: str) -> None:
 
 def test_the_numbers_are_in_the_cells() -> None:
     texts = [text.get_text() for text in attention.weight_matrices(W).axes[0].texts]
-    assert texts == [f"{value:.2f}" for value in W.ravel()]
+    assert texts == [f"{value:.2f}" for value in W.ravel() if value]
 
 
 @pytest.mark.parametrize(
