@@ -238,9 +238,9 @@ with style():
     fig, axes = new_figure(7.0, 2.9)
     ax = axes[0, 0]
     ax.plot(down.energies, color=COLOURS["gradient"], lw=1, alpha=0.6)
-    for name, level in zip(NAMES, energy(w, stored), strict=True):
+    for j, (name, level) in enumerate(zip(NAMES, energy(w, stored), strict=True)):
         ax.axhline(level, color=COLOURS["kept"], lw=1, ls="--")
-        ax.annotate(name, (len(down.energies) - 1, level), xytext=(6, -3), color=COLOURS["kept"],
+        ax.annotate(name, (0, level), xytext=(-12 + 12 * j, 3), color=COLOURS["kept"],
                     textcoords="offset points")  # fmt: skip
     ax.set_xticks(range(len(down.energies)))
     ax.set(xlabel="rounds (100 updates each)", ylabel="energy")
@@ -266,22 +266,32 @@ print("in turn:      ", bool(recall_async(swing, both_on, generator=fresh()).set
 
 # %% [markdown]
 # And the diagonal: a self-connection $w_{ii} > 0$ tells a neuron to stay as it is. Every state becomes
-# more stable, the wrong ones too.
+# more stable, the meaningless ones too. We let 500 random states run and count the different places
+# where they come to rest.
 
 # %%
 fair = random_patterns(12, 100, fresh(7))
+anywhere = random_patterns(500, 100, fresh(1))
 noisy = flip(fair.repeat(10, 1), 0.2, fresh(8))
-errors = {}
+ends_of, wrong, moved = {}, {}, {}
 for diagonal in (False, True):
-    back = recall_async(hebbian(fair, diagonal=diagonal), noisy, generator=fresh(9)).states
-    errors[diagonal] = (back != fair.repeat(10, 1)).double().mean().item()
+    network = hebbian(fair, diagonal=diagonal)
+    rest = recall_async(network, anywhere, generator=fresh(9)).states
+    ends_of[diagonal] = len(rest.unique(dim=0))
+    back = recall_async(network, noisy, generator=fresh(9)).states
+    wrong[diagonal] = (back != fair.repeat(10, 1)).double().mean().item()
+    moved[diagonal] = (rest != anywhere).double().mean().item()
 
 # %% tags=["nbval-check-output"]
-print(f"wrong pixels after recall, no diagonal: {errors[False]:.1%}")
-print(f"wrong pixels after recall, Hebb's own:  {errors[True]:.1%}")
+for diagonal, name in ((False, "w_ii = 0"), (True, "Hebb's  ")):
+    print(f"{name}: {ends_of[diagonal]} resting states, {moved[diagonal]:.0%} of the pixels moved, "
+          f"{wrong[diagonal]:.1%} wrong after a cue with 20 % flipped")  # fmt: skip
 
-# %%
-assert errors[True] > errors[False]
+# %% [markdown]
+# With the diagonal most states rest near where they began: there are several times as many
+# attractors. We expected the recall from noisy cues to suffer. At this load it does not: it errs
+# *less* from a cue near a pattern, because a network that hardly moves also does not run off
+# into a wrong valley. What it can no longer do is tell a stored pattern from any other state.
 
 # %% [markdown]
 # ## What it makes up
@@ -346,8 +356,8 @@ print(f"went to another at distance {int(went[i])}")
 # %%
 loads = (0.05, 0.08, 0.10, 0.12, 0.13, 0.14, 0.15, 0.16, 0.18, 0.22)
 curves = {
-    m: recall_at(hopfield_rule, m, [round(a * m) for a in loads], fresh(15), cues=60)
-    for m in (100, 300, 1000)
+    m: recall_at(hopfield_rule, m, [round(a * m) for a in loads], fresh(15), 0.0, trials, 60)
+    for m, trials in ((100, 10), (300, 3), (1000, 1))
 }
 
 # %% tags=["hide-input"]
@@ -539,12 +549,13 @@ unmapped = functional.normalize(images[test], dim=1) @ functional.normalize(imag
 nearest = (labels[train][unmapped.argmax(1)] == labels[test]).double().mean().item()
 glue("digits", accuracy(whole, test))
 glue("digits_nearest", nearest)
-glue("digits_beta", float(whole.log_beta.exp()))
+glue("digits_beta", float(whole.log_beta.detach().exp()))
 
 # %% [markdown]
 # On 597 unseen digits it gets {glue:text}`digits:.1%`. The single most similar training image, by cosine and with
-# nothing learned, gets {glue:text}`digits_nearest:.1%`: the memory does most of the work, which is the point of having
-# one. Training changed $\beta$ from 4 to {glue:text}`digits_beta:.1f`.
+# nothing learned, gets {glue:text}`digits_nearest:.1%`. So the learned map gains nothing here, except that it compares in
+# 32 dimensions instead of 64: the memory does the work. Training changed $\beta$ from 4 to
+# {glue:text}`digits_beta:.1f`.
 #
 # What a memory can do and weights can't: **learn a class without training**. We train on the digits 0 to 8 and never
 # show a 9. Then we store some.
@@ -555,25 +566,42 @@ nines = test[labels[test] == 9]
 others = test[labels[test] != 9]
 added = train[labels[train] == 9]
 few_shot = fit(seen)
-rows = [(0, accuracy(few_shot, nines), accuracy(few_shot, others))]
-stored_nines = 0
+learned = few_shot.log_beta.detach().clone()
+
+
+@torch.no_grad()
+def sharpened(factor: float) -> list[float]:
+    """Accuracy on nines and on the others with β times ``factor``."""
+    few_shot.log_beta.copy_(learned + math.log(factor))
+    return [accuracy(few_shot, which) for which in (nines, others)]
+
+
+results = {0: (sharpened(1), sharpened(8))}
 for count in (1, 5, 20, len(added)):
-    few_shot.store(images[added[stored_nines:count]], labels[added[stored_nines:count]])
-    stored_nines = count
-    rows.append((count, accuracy(few_shot, nines), accuracy(few_shot, others)))
+    have = max(results)
+    few_shot.store(images[added[have:count]], labels[added[have:count]])
+    results[count] = (sharpened(1), sharpened(8))
 show_table(
-    ["nines stored", "accuracy on nines", "accuracy on the other digits"],
-    [(count, f"{on_nines:.0%}", f"{on_others:.1%}") for count, on_nines, on_others in rows],
-    caption="A class that arrives after training. No weight is changed.",
+    ["nines stored", "nines", "other digits", "nines, 8 β", "other digits, 8 β"],
+    [(n, *(f"{v:.0%}" for part in pair for v in part)) for n, pair in results.items()],
+    caption="A class that arrives after training: accuracy. No weight is changed but, on the right, β.",
 )
 
 # %% tags=["nbval-check-output"]
-print("nines known before any is stored:", rows[0][1] == 0)
-print("most nines known after all are stored:", rows[-1][1] > 0.7)
+print("nines known before any is stored:", results[0][0][0] > 0)
+print("most nines known after all are stored:", results[len(added)][0][0] > 0.7)
+print("5 nines, learned β:", f"{results[5][0][0]:.0%}")
+
+# %% [markdown]
+# The first column climbs late. With the learned $\beta$ a recall is a vote: five nines are outvoted by hundreds of fours and
+# threes that resemble the query a little. A larger $\beta$, the two columns on the right, listens to the few
+# nearest, and a handful of examples is enough. A memory that learns quickly and one that averages well want different
+# temperatures.
 
 # %%
-assert accuracy(whole, test) > 0.95
-assert rows[0][1] == 0 and rows[-1][1] > 0.7
+assert 0.95 < accuracy(whole, test) < nearest + 0.01
+assert results[0][0][0] == 0 and results[len(added)][0][0] > 0.7
+assert results[5][1][0] > results[5][0][0] + 0.2
 
 # %% [markdown]
 # ## What surprised us

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import logging
 import os
 import platform
@@ -97,6 +98,27 @@ def _clear_stale_lock(folder: Path, name: str) -> None:
         log.info("Waiting for another process to build the C++ scan (%s).", folder)
 
 
+def _finished(folder: Path, name: str) -> ModuleType | None:
+    """Load a build that once was loaded whole, without asking ninja.
+
+    Ninja would build again for a second clone of the same source, whose paths differ, and then for
+    the first, and so on.
+    """
+    library, mark = folder / f"{name}.so", folder / "loaded"
+    if not mark.exists():
+        return None
+    spec = importlib.util.spec_from_file_location(name, library)
+    if spec is None or spec.loader is None:
+        return None
+    try:
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except ImportError:  # cut off or removed meanwhile: build again
+        mark.unlink(missing_ok=True)
+        return None
+    return module
+
+
 @functools.cache
 def load_scan() -> ModuleType | None:
     """Return the compiled scan, or ``None`` where it cannot be built (one log line says why)."""
@@ -106,18 +128,23 @@ def load_scan() -> ModuleType | None:
 
         name = _name()
         here, folder = Path(__file__).parent, _folder(name)
+        finished = _finished(folder, name)
+        if finished is not None:
+            return finished
         _clear_stale_lock(folder, name)
         # ninja from PyPI sits beside the interpreter, which need not be on the path
         os.environ["PATH"] = os.pathsep.join([path, str(Path(sys.executable).parent)])
         if not (folder / f"{name}.so").exists():
             log.info("Building the C++ scan, once, in %s.", folder)
-        return cpp_extension.load(
+        module = cpp_extension.load(
             name,
             [str(here / "scan.cpp")],
             extra_cflags=_flags(),
             extra_ldflags=["-fopenmp"] if sys.platform == "linux" else [],
             build_directory=str(folder),
         )
+        (folder / "loaded").touch()
+        return module
     except Exception as error:  # a missing compiler shows up in many ways
         reason = next((line for line in str(error).splitlines() if line.strip()), repr(error))
         log.warning("The C++ scan cannot be built (%s); the torch form runs instead.", reason)
