@@ -186,8 +186,8 @@ assert torch.allclose(alpha[0], torch.tensor([0.665, 0.090, 0.245]), atol=5e-4)
 assert torch.allclose(output[0], torch.tensor([1.575, 0.425]), atol=5e-4)
 show(
     attention_plane(q[0], x[0], alpha[0], output[0]),
-    caption="The worked example. The output lies inside the triangle of the inputs, near the one that "
-    "points where the query points.",
+    caption="The worked example. The three inputs lie on one line, and so does the output, nearest to the "
+    "input that points where the query points.",
 )
 
 # %% [markdown]
@@ -379,6 +379,14 @@ print("softmax:       ", " ".join(f"{v:.2f}" for v in soft))
 print("SAB, k_top = 2:", " ".join(f"{v:.2f}" for v in sparse))
 
 # %% [markdown]
+# ## Try it
+#
+# Below, drag the query and the keys of the worked example. Then look at self-attention, where every word asks
+# every word: at two heads, and at the mask that hides the future. (Where no page appears, in Colab for instance, the figures
+# of this chapter and of the next one show the same.)
+#
+# <iframe src="../_static/attention_page.html" title="Interactive page: a query and three keys in the plane; two heads and the causal mask on six words" loading="lazy" style="width: 100%; height: 52rem; border: 1px solid #b9b6ae; border-radius: 4px"></iframe>
+#
 # ## What surprised us
 #
 # - The dot product needs no parameters and yet a single rescaling decides whether it can be trained.

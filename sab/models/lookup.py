@@ -31,18 +31,21 @@ class LookupConfig:
         mode: ``"soft"`` or ``"hard"``.
         baseline: whether rewards are measured against their running mean (``hard`` only).
         decay: of that mean.
+        offset: added to every reward; moves no optimum (``hard`` only).
     """
 
     width: int = 8
     mode: str = "soft"
     baseline: bool = True
     decay: float = 0.9
+    offset: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse a width, a mode or a decay out of range (ValueError)."""
+        """Refuse a width, a mode, a decay or an offset out of range (ValueError)."""
         positive_int("width", self.width)
         one_of("mode", self.mode, MODES)
         finite_float("decay", self.decay, 0.0, 1.0)
+        finite_float("offset", self.offset)
 
 
 class LookupModel(nn.Module):
@@ -82,7 +85,7 @@ class LookupModel(nn.Module):
         """Training loss, a scalar.
 
         ``soft``: cross-entropy of the mean read. ``hard``: one item is drawn; the reward is 1 if
-        it holds the right class, else 0.
+        it holds the right class, else 0; ``offset`` is added to both.
 
         Raises:
             ValueError: a shape does not fit.
@@ -91,7 +94,7 @@ class LookupModel(nn.Module):
             read = self(keys, values, query).output
             return functional.nll_loss(read.clamp_min(SMALLEST).log(), label)
         drawn = sampled_read(self.scores(keys, query), values, generator=generator)
-        reward = drawn.output.gather(1, label[:, None])[:, 0]
+        reward = drawn.output.gather(1, label[:, None])[:, 0] + self.config.offset
         usual = self.mean_reward if self.config.baseline else 0.0
         now, decay = float(reward.mean()), self.config.decay
         self.mean_reward = decay * self.mean_reward + (1 - decay) * now

@@ -75,6 +75,10 @@ def test_the_baseline_is_a_running_mean() -> None:
         kept[baseline] = (first.item(), again.item())
     assert kept[True][0] == kept[False][0] == kept[False][1]
     assert kept[True][1] != kept[True][0]
+    torch.manual_seed(0)
+    raised = LookupModel(LookupConfig(mode="hard", decay=0.5, offset=10.0))
+    raised.loss(*batch, generator=source(1))
+    assert 5 < raised.mean_reward < 5.25
 
 
 def test_errors() -> None:

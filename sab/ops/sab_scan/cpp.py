@@ -128,10 +128,10 @@ def load_scan() -> ModuleType | None:
 
         name = _name()
         here, folder = Path(__file__).parent, _folder(name)
+        _clear_stale_lock(folder, name)
         finished = _finished(folder, name)
         if finished is not None:
             return finished
-        _clear_stale_lock(folder, name)
         # ninja from PyPI sits beside the interpreter, which need not be on the path
         os.environ["PATH"] = os.pathsep.join([path, str(Path(sys.executable).parent)])
         if not (folder / f"{name}.so").exists():
