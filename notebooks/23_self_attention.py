@@ -231,12 +231,12 @@ assert torch.allclose(ours(x), theirs(x), atol=1e-5)  # PyTorch's layer, the sam
 # %% [markdown]
 # ### A small one, trained
 #
-# The task: write seven digits in reverse. It is nothing but order, so it is the right test of positions. We train three models of one layer, width 32 and four heads:
-# with sinusoidal positions, with learned ones, and with none. While it trains, the decoder is told the right digits so far; when it
+# The task: write six digits in reverse. It is nothing but order, so it is the right test of positions. We train two models of one layer, width 32 and four heads:
+# with sinusoidal positions, and with none. While it trains, the decoder is told the right digits so far; when it
 # is judged, its own.
 
 # %%
-LENGTH, UPDATES = 7, 500
+LENGTH, UPDATES = 6, 400
 
 
 def strings(count: int, source: torch.Generator) -> torch.Tensor:
@@ -248,12 +248,12 @@ def learn(positions: str) -> tuple[EncoderDecoder, list[float]]:
     """Train one; return it and its accuracy in digits after every 50 updates."""
     torch.manual_seed(seed)
     model = EncoderDecoder(EncoderDecoderConfig(positions=positions))
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.004)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.005)
     source = torch.Generator().manual_seed(seed)
-    unseen = strings(300, torch.Generator().manual_seed(seed + 99))
+    unseen = strings(200, torch.Generator().manual_seed(seed + 99))
     curve = []
     for update in range(UPDATES):
-        digits = strings(64, source)
+        digits = strings(32, source)
         target = digits.flip(1)
         loss = functional.cross_entropy(model(digits, target).flatten(0, 1), target.flatten())
         optimiser.zero_grad()
@@ -265,7 +265,7 @@ def learn(positions: str) -> tuple[EncoderDecoder, list[float]]:
     return model, curve
 
 
-trained = {name: learn(name) for name in ("sinusoidal", "learned", "none")}
+trained = {name: learn(name) for name in ("sinusoidal", "none")}
 
 # %% tags=["hide-input"]
 with style():
@@ -276,24 +276,23 @@ with style():
             range(50, UPDATES + 1, 50), [100 * v for v in curve], label=f"positions: {name}", **look
         )
     chance_line(ax, 10)
-    ax.set(xlabel="updates (64 strings each)", ylabel="accuracy (% of digits)", ylim=(0, 104))
+    ax.set(xlabel="updates (32 strings each)", ylabel="accuracy (% of digits)", ylim=(0, 104))
     ax.legend(loc="center right")
 ends = ", ".join(f"{name} {curve[-1]:.0%}" for name, (_, curve) in trained.items())
 with_alt(
     fig,
-    f"Accuracy of reversing seven digits against updates for three kinds of positions; at the end {ends}. Chance is 10 percent.",
+    f"Accuracy of reversing six digits against updates, with and without positions; at the end {ends}. Chance is 10 percent.",
 )
-show(fig, caption="Reversing seven digits. The model writes from its own answers.")
+show(fig, caption="Reversing six digits. The model writes from its own answers.")
 for name, (_, curve) in trained.items():
     glue(f"reverse_{name}", curve[-1])
 
 # %% tags=["nbval-check-output"]
-best = max(trained["sinusoidal"][1][-1], trained["learned"][1][-1])
-print("with positions it reverses:", best > 0.95)
-print("without it does not:", trained["none"][1][-1] < 0.5)
+print("with positions it reverses:", trained["sinusoidal"][1][-1] > 0.9)
+print("without it does not:", trained["none"][1][-1] < 0.6)
 
 # %% [markdown]
-# At the end: {glue:text}`reverse_sinusoidal:.0%` with waves, {glue:text}`reverse_learned:.0%` with learned positions, {glue:text}`reverse_none:.0%` with none. The last is above chance
+# At the end: {glue:text}`reverse_sinusoidal:.0%` with positions, {glue:text}`reverse_none:.0%` with none. The last is above chance
 # because the decoder knows *which* digits there are, and by its own past which are used up. Not where they stood.
 #
 # And here is what it looks at when it writes. Nobody told it that reversal is the other diagonal.
@@ -378,11 +377,14 @@ def crossover(left: str, right: str) -> int | None:
     """Smallest length at which the left layer needs more multiplications; None if from the start."""
     if multiplications(layers[left], 1, D) > multiplications(layers[right], 1, D):
         return None
-    return next(
-        n
-        for n in range(1, 600)
-        if multiplications(layers[left], n, D) > multiplications(layers[right], n, D)
-    )
+    low, high = 1, 512  # one curve starts below and ends above, and they cross once
+    while high - low > 1:
+        middle = (low + high) // 2
+        dearer = multiplications(layers[left], middle, D) > multiplications(
+            layers[right], middle, D
+        )
+        low, high = (low, middle) if dearer else (middle, high)
+    return high
 
 
 bare, full, plain, lstm = list(layers)[:4]
@@ -462,7 +464,7 @@ for depth in (1, 2, 3, 4):
 #
 # ## What it took
 #
-# Three models of one layer, 500 updates each, live: less than half a minute on one core.
+# Two models of one layer, 400 updates each, live, and some counting: less than half a minute on one core.
 #
 # ## Exercises
 #
@@ -482,12 +484,12 @@ for depth in (1, 2, 3, 4):
 # It adds $\boldsymbol q_m^\top \boldsymbol b$ to all scores of row $m$, a constant, and a softmax does not see a constant. Its gradient is zero.
 # :::
 #
-# **4.** Test the model on strings of nine digits, two more than it was trained on. Which kinds of positions can do this at all?
+# **4.** Test the trained model on strings of eight digits, two more than it was trained on. The waves exist for any position. Does that make it general?
 
 # %% tags=["hide-cell"]
 # Exercise 1.
 bag = trained["none"][0]
-turn = torch.tensor([4, 2, 6, 0, 1, 5, 3])
+turn = torch.tensor([4, 2, 5, 0, 1, 3])
 with torch.no_grad():
     assert torch.allclose(bag.encode(example[:, turn]), bag.encode(example)[:, turn], atol=1e-5)
     target_1 = example.flip(1)
@@ -503,12 +505,10 @@ probe(torch.randn(2, 5, 8)).square().sum().backward()
 assert probe.key.bias.grad is not None and probe.key.bias.grad.abs().max() < 1e-4
 assert probe.query.bias.grad is not None and probe.query.bias.grad.abs().max() > 1e-3
 
-# Exercise 4: waves exist for any length, learned vectors up to `longest` but untrained beyond 7. Neither has
-# ever been used there, and neither generalises.
-LENGTH = 9
-nine = strings(200, torch.Generator().manual_seed(seed + 7))
-for name in ("sinusoidal", "learned"):
-    said = trained[name][0].greedy(nine, 9)
-    share = (said == nine.flip(1)).float().mean().item()
-    print(f"nine digits, {name}: {share:.0%} of the digits")
-    assert share < 0.9
+# Exercise 4: the vectors exist, but nothing was ever trained to look there.
+LENGTH = 8
+longer = strings(200, torch.Generator().manual_seed(seed + 7))
+said = trained["sinusoidal"][0].greedy(longer, LENGTH)
+share = (said == longer.flip(1)).float().mean().item()
+print(f"eight digits: {share:.0%} of the digits")
+assert share < 0.8
