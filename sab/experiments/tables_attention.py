@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sab.experiments.rows import Experiment, Row
 
-# The norm is clipped at 2, as Vinyals et al. do (section 4); the rest was not searched for.
+# The norm is clipped at 2, as Vinyals et al. 2015 do (section 4.1); the rest was not searched for.
 POINTING = {"lr": 4e-3, "clip": 2.0, "batch_size": 128, "schedule": "cosine", "lr_factor": 0.02}
 
 

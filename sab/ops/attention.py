@@ -181,7 +181,7 @@ def reinforce_loss(
     Raises:
         ValueError: the shapes differ.
 
-    Source: Williams 1992, section 3.
+    Source: Williams 1992.
     """
     shape("log_probability", log_probability, (None,))
     shape("reward", reward, (log_probability.shape[0],))

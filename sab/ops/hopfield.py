@@ -201,7 +201,7 @@ def dense_energy(patterns: Tensor, states: Tensor, interaction: Interaction) -> 
     Raises:
         ValueError: a shape does not fit, or an entry is not -1 or +1.
 
-    Source: Krotov and Hopfield 2016, equation 2; exponential: Demircigil et al. 2017, equation 7.
+    Source: Krotov and Hopfield 2016, section 2; exponential: Demircigil et al. 2017.
     """
     check_binary("patterns", patterns)
     check_binary("states", states)
@@ -229,7 +229,7 @@ def recall_dense(
         ValueError: a shape does not fit, an entry is not -1 or +1, ``sweeps`` is below 1, or F
             overflows.
 
-    Source: Krotov and Hopfield 2016, equation 3.
+    Source: Krotov and Hopfield 2016, section 2.
     """
     positive_int("sweeps", sweeps)
     check_binary("patterns", patterns)

@@ -1,4 +1,4 @@
-"""The planar convex hull as pointing (Vinyals et al. 2015, section 4.1).
+"""The planar convex hull as pointing (Vinyals et al. 2015, section 3.1).
 
 The answer names the corners of the hull, counter-clockwise, from the corner that comes first in
 the input; then it points at the end mark, which is the input's last element.

@@ -1,7 +1,7 @@
 """Sorting as pointing: name the positions of the numbers in ascending order.
 
 The answer is a sequence of positions in the input, so its classes are as many as the input is
-long (Vinyals et al. 2016, section 5.1, sort with pointers).
+long (Vinyals et al. 2016, "Order matters", the sorting experiment).
 """
 
 from __future__ import annotations

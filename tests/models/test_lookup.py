@@ -7,7 +7,7 @@ import torch
 
 from sab.models.lookup import LookupConfig, LookupModel
 from sab.ops.attention import attention_weights
-from sab.tasks.lookup import LookupTask
+from sab.tasks.lookup import Lookups, LookupTask
 
 
 def source(seed: int = 0) -> torch.Generator:
@@ -56,8 +56,9 @@ def test_hard_reads_one_item_and_its_scores_get_the_estimate() -> None:
     expected = -(attention_weights(scores)[0] * reward).sum()
     exact = torch.autograd.grad(expected, model.w)[0]
     count = 50_000
-    many = [part.expand(count, *part.shape[1:]) for part in (keys, values, query)]
-    loss = model.loss(*many, batch.label.expand(count), generator=source(2))
+    many = Lookups(*(part.expand(count, *part.shape[1:]) for part in (keys, values, query)),
+                   batch.label.expand(count))  # fmt: skip
+    loss = model.loss(many.keys, many.values, many.query, many.label, source(2))
     found = torch.autograd.grad(loss, model.w)[0]
     assert (found - exact).norm() < 0.1 * exact.norm()
 
