@@ -43,8 +43,9 @@ format: $(STAMP) ## Mend what ruff can mend
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-types: $(STAMP) ## Types: mypy
+types: $(STAMP) ## Types: mypy on the package, the tools, the tests, the benchmarks and the chapters
 	$(PY) -m mypy
+	$(PY) -m mypy --config-file tools/mypy-notebooks.ini --scripts-are-modules notebooks/*.py
 
 unit: $(STAMP) ## The tests that need no website
 	$(PY) -m pytest -q --ignore=tests/site

@@ -47,9 +47,9 @@ SIZES: dict[str, dict[str, str]] = {
     "cpu": {
         "scan": f"--lengths 300 --repeats 9 --slow-repeats 3 --forms {ALL}",
         "scaling": "--train 50,100,200,300,400,800 --infer 100,300,500,1000,2000,5000 "
-        "--stream 20000 --chunk 500 --evaluate 5000 --budget 3",
+        "--stream 20000 --chunk 500 --evaluate 5000 --budget 8",
         "lazy": "--lengths 300,5000 --repeats 1",
-        "parts": "--lengths 300 --repeats 3",
+        "parts": "--lengths 300 --repeats 7",
     },
 }
 

@@ -99,8 +99,8 @@ def credit(build):
         network = build()
         x = torch.randn(16, STEPS, FEATURES, requires_grad=True)
         last = network(x)[0][:, -1]
-        (last @ torch.randn(last.shape[1])).sum().backward()
-        norms.append(x.grad[:, NOISE - 1].norm(dim=1))
+        (gradient,) = torch.autograd.grad((last @ torch.randn(last.shape[1])).sum(), x)
+        norms.append(gradient[:, NOISE - 1].norm(dim=1))
     return torch.cat(norms)
 
 
@@ -118,7 +118,7 @@ assert arrived["tbptt"].max() == 0
 assert arrived["sab"].median() > 100 * arrived["bptt"].median()
 
 # %%
-for name, norms in arrived.items():
+for name, norms in arrived.items():  # `glue` gives a value a name, so that the text can quote it
     glue(f"share_{name}", (norms > 0).float().mean())
     glue(f"median_{name}", norms.median())
 
@@ -258,6 +258,10 @@ assert guessing == 1 / 8
 # | [7. Sparse replay](07_sparse_replay.ipynb) | where does the gradient go, and why may it explode? | 3.2 |
 # | [8. Set-up](08_setup.ipynb) | what exactly is run, against what? | 4, 7 |
 # | [9. Copy](09_copy.ipynb) | does it learn? | 4 |
+# | [13. Transfer](13_transfer.ipynb) | does what it learned hold on longer sequences? | 4 |
+# | [14. Ablations](14_ablations.ipynb) | which of its parts does it need? | 4 |
+# | [15. Why nobody could reproduce it](15_why.ipynb) | which choices decide whether it learns? | – |
+# | [17. Complexity](17_complexity.ipynb) | what does it cost, in time and memory? | 8 |
 #
 # In a hurry? Read this chapter, the picture of [chapter 5](05_algorithm.ipynb), and
 # [chapter 9](09_copy.ipynb). Want to use the layer? Go to [run it](../book/run_it.md). The symbols
@@ -273,8 +277,9 @@ assert guessing == 1 / 8
 #
 # ## Exercises
 #
-# **1.** A network solves the copy task while it is trained with TBPTT-5 at a delay of 3, and fails
-# at a delay of 30. Memory or credit? Which experiment would tell?
+# **1.** Trained with TBPTT-50, a network solves the copy task at a delay of 30, where a whole
+# sequence is one block of 50 steps. At a delay of 100 it fails. Memory or credit? Which experiment
+# would tell?
 #
 # **2.** Ten symbols out of eight kinds: how often does a guesser get the *whole string* right? Why
 # does the paper count symbols?

@@ -124,14 +124,17 @@ steps, warm_up = 110, 50
 def gradient_norms(gain):
     """Length of the gradient at lag 0, 1, 2, … for one network of this gain."""
     generator = torch.Generator().manual_seed(seed)
-    options = {"generator": generator, "dtype": torch.float64}
-    w = torch.randn(units, units, **options)
+
+    def noise(*size):
+        return torch.randn(*size, generator=generator, dtype=torch.float64)
+
+    w = noise(units, units)
     w *= gain / torch.linalg.eigvals(w).abs().max()
     h, states = torch.zeros(units, dtype=torch.float64), []
     for _ in range(steps):
-        h = torch.tanh(w @ h + 0.1 * torch.randn(units, **options))
+        h = torch.tanh(w @ h + 0.1 * noise(units))
         states.append(h)
-    gradient = torch.randn(units, **options)
+    gradient = noise(units)
     gradient /= gradient.norm()
     norms = [1.0]
     for h in reversed(states[warm_up:]):

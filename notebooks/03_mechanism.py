@@ -348,10 +348,10 @@ print("all hold")
 #
 # | | question | the evidence it offers | where in this book |
 # | --- | --- | --- | --- |
-# | **Q1** | Can it learn dependencies over long spans? | copy, adding, character models | [chapter 9](09_copy.ipynb) and the chapters on adding and language |
-# | **Q2** | Does what it learned carry over to *longer* sequences? | copy, trained at delay 100, tested up to 5,000 | the chapter on transfer |
-# | **Q3** | How does it compare with the Transformer? | two image tasks, pixel by pixel | the chapter on images |
-# | **Q4** | Are sparse selection and local replay of use? | dense instead of sparse; no mental updates | the chapter on ablations |
+# | **Q1** | Can it learn dependencies over long spans? | copy, adding, character models | [chapter 9](09_copy.ipynb); adding and language are still to come |
+# | **Q2** | Does what it learned carry over to *longer* sequences? | copy, trained at delay 100, tested up to 5,000 | [chapter 13](13_transfer.ipynb) |
+# | **Q3** | How does it compare with the Transformer? | two image tasks, pixel by pixel | still to come |
+# | **Q4** | Are sparse selection and local replay of use? | dense instead of sparse; no mental updates | [chapter 14](14_ablations.ipynb) |
 #
 # Two cautions to take along. The questions are independent: a "yes" to Q1 at one delay is no
 # answer to Q2, and the paper's two most quoted results come from *different* experiments. And all
@@ -409,7 +409,7 @@ torch.manual_seed(seed)
 layer = SABLayer(SIZE, HIDDEN, k_top=1)
 layer(inputs)[0].square().sum().backward()
 assert all(w.grad is None or not w.grad.any() for w in (layer.w1, layer.w2, layer.w3))
-assert layer.weight_ih.grad.any()
+assert layer.weight_ih.grad is not None and layer.weight_ih.grad.any()
 
 # %% tags=["hide-cell"]
 # Solution 3.

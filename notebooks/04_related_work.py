@@ -49,6 +49,8 @@ profile = "records"  # "records" reads results/; "smoke", "cpu" or "paper" runs 
 seed = 0
 
 # %%
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -153,8 +155,8 @@ def measured_hops(k, back, eps=(1e-3, 1e-4)):
             h = torch.tanh(total + 0.1)
             h.register_hook(lambda g, e=e: g * e)  # one factor for every hop that starts here
             states.append(h)
-        states[-1].sum().backward()
-        norms.append(first.grad.norm().log10())
+        (gradient,) = torch.autograd.grad(states[-1].sum(), first)
+        norms.append(gradient.norm().log10())
     slope = (norms[0] - norms[1]) / (torch.tensor(eps).log10().diff().neg())
     return slope.item()
 
@@ -269,10 +271,8 @@ show(fig, "Fewest hops from step 101 back to earlier steps. SAB's line depends o
 
 # %%
 short = inputs[:, :40]
-sizes = {"input_size": 4, "hidden_size": 16, "output_size": 4}
-
-
-networks = {
+sizes: dict[str, Any] = {"input_size": 4, "hidden_size": 16, "output_size": 4}
+networks: dict[str, Any] = {
     "LSTM, TBPTT-4": lambda: LSTM(LSTMConfig(**sizes, k_trunc=4)),
     "LSTM + attention, BPTT": lambda: AttentiveLSTM(AttentiveLSTMConfig(**sizes)),
     "Transformer, 2 layers": lambda: small_transformer,

@@ -486,14 +486,13 @@ for k_top in (1, 2):
     gradient[k_top] = [w.grad for w in (layer.w1, layer.w2, layer.w3)]
 
 assert all(g is None or (g == 0).all() for g in gradient[1])
-assert all((g != 0).any() for g in gradient[2])
+assert all(g is not None and (g != 0).any() for g in gradient[2])
 
 # %% tags=["nbval-check-output"]
 largest = max(0.0 if g is None else g.abs().max().item() for g in gradient[1])
 print("k_top = 1, largest gradient of the scorer:", largest)
-print(
-    "k_top = 2, all three matrices get gradient:", all((g != 0).any().item() for g in gradient[2])
-)
+trained = all(g is not None and bool((g != 0).any()) for g in gradient[2])
+print("k_top = 2, all three matrices get gradient:", trained)
 
 # %% [markdown]
 # This is worth remembering when you meet the paper's row (1, 1), the weakest SAB of its Table 1.
@@ -507,17 +506,17 @@ print(
 # %%
 three = torch.tensor([[2.0, 1.0, -0.5]])  # three memories, k_top = 3
 choices = [
-    ("our rule", {}),
-    ("softmax while M ≤ k_top", {"short_memory": "softmax"}),
-    ("raw scores while M ≤ k_top (released)", {"short_memory": "raw"}),
+    ("our rule", "margin"),
+    ("softmax while M ≤ k_top", "softmax"),
+    ("raw scores while M ≤ k_top (released)", "raw"),
 ]
-rows = []
-for name, switch in choices:
-    weights = sparse_weights(three, k_top=3, **switch).dense(3)[0]
-    rows.append((name, *(f"{w:.2f}" for w in weights), f"{weights.sum():.2f}"))
+chosen = []
+for name, rule in choices:
+    weights = sparse_weights(three, k_top=3, short_memory=rule).dense(3)[0]
+    chosen.append((name, *(f"{w:.2f}" for w in weights), f"{weights.sum():.2f}"))
 show_table(
     ["choice", "score 2", "score 1", "score −0.5", "sum"],
-    rows,
+    chosen,
     caption="Weights of three memories with k_top = 3 under three rules for a short memory.",
 )
 raw = sparse_weights(three, k_top=3, short_memory="raw").dense(3)[0]

@@ -50,6 +50,7 @@ seed = 0
 
 # %%
 import dataclasses
+from typing import Any
 
 import torch
 from torch.autograd.functional import jacobian
@@ -180,7 +181,7 @@ print(f"through the scores:        {torch.linalg.matrix_norm(full - value_path, 
 # either of the other two, and the text does not settle it, so we keep both.
 
 # %%
-common = {"k_att": 4, "k_trunc": 4, "block_offset": 1}
+common: dict[str, Any] = {"k_att": 4, "k_trunc": 4, "block_offset": 1}
 show(
     backward_panels(
         {
@@ -290,7 +291,7 @@ with torch.no_grad():
 # block**:
 
 # %%
-readings = {
+readings: dict[str, dict[str, Any]] = {
     "blocks, offset 0": {"block_offset": 0},
     "blocks, offset 1": {"block_offset": 1},
     "sliding": {"truncation": "sliding"},
@@ -381,10 +382,11 @@ show_table(
     ],
     caption="The backward graph of one loss; k_top = 2, k_att = k_trunc = 4, blocks with offset 1.",
 )
-glue("local_bound", base.options.k_top * base.options.k_trunc)
+local_bound = base.options.k_top * common["k_trunc"]
+glue("local_bound", local_bound)
 glue("reached_160", depths[-1][1])
 glue("chain_160", depths[-1][0])
-assert depths[-1][1] > 2 * base.options.k_top * base.options.k_trunc
+assert depths[-1][1] > 2 * local_bound
 
 # %% [markdown]
 # A single read touches at most $k_{\mathrm{top}} k_{\mathrm{trunc}}$ steps, which is
@@ -503,14 +505,14 @@ def through_scores(rule, factor):
 
 
 factors = (1, 0.1, 0.01)
-rows = []
+shrinking = []
 for rule in ("softmax", "SAB"):
-    found = [through_scores(rule, f) for f in factors]
-    rows.append((rule, "W3", *(f"{a:.3g}" for a, _ in found)))
-    rows.append((rule, "memories, through the scores", *(f"{b:.3g}" for _, b in found)))
+    pairs = [through_scores(rule, f) for f in factors]
+    shrinking.append((rule, "W3", *(f"{a:.3g}" for a, _ in pairs)))
+    shrinking.append((rule, "memories, through the scores", *(f"{b:.3g}" for _, b in pairs)))
 show_table(
     ["weights", "gradient with respect to", "W3 × 1", "W3 × 0.1", "W3 × 0.01"],
-    rows,
+    shrinking,
     caption="The gradient of one read as the scores shrink.",
 )
 
@@ -570,9 +572,8 @@ show(
 # **What this does and does not show.** It shows that the exact gradient can explode, why it can,
 # and that the forward pass is innocent. It does not show that this is what keeps a model from
 # learning. Other choices matter too: the short memory's rule, the block offset, the start. Which
-# of them decides is a question for whole training runs with several seeds, and the book crosses
-# them when it comes to [why nobody could reproduce it](../book/discrepancies.md). Our recipe uses
-# `"scorer"`; `SABConfig.literal()` and `SABConfig.released()` use `"states"`.
+# of them decides is a question for whole training runs with several seeds; [chapter
+# 15](15_why.ipynb) crosses them. Our recipe uses `"scorer"`; `SABConfig.literal()` and `SABConfig.released()` use `"states"`.
 #
 # ## What surprised us
 #

@@ -17,10 +17,10 @@
 #
 # Ten symbols, a long wait, then say them again. It is the simplest task that a network with a
 # short memory for credit cannot learn. At the end of this chapter you have trained SAB on it in
-# this page, seen its attention move onto the symbols, and read the records of full-sized runs.
+# this page, seen its attention move onto the symbols, and read the records of full-sized runs, at a
+# short delay and at the paper's.
 #
-# It follows section 4 of the paper and the short end of its Table 1 {cite:p}`ke2018sparse`. The
-# delays of the table, 100 to 300, take hours; they come with the chapters on the paper's tables.
+# It follows section 4 of the paper and its Table 1 {cite:p}`ke2018sparse`.
 
 # %% tags=["hide-input", "setup"]
 # Set-up: nothing happens where `sab` is installed. On Colab this fetches the book and installs
@@ -50,15 +50,21 @@ seed = 0
 # %%
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import nn
 
 from sab import notebook
+from sab.analysis.ce_bound import least_ce
 from sab.analysis.credit import first_step
+from sab.analysis.pauses import answer_borders, course, pause, symbol_borders, teachers
+from sab.experiments import claims, records, report
 from sab.experiments.config import RunConfig, TrainConfig
+from sab.experiments.tables import find
 from sab.experiments.train import train
-from sab.experiments.weights import build_model, read_weights, snapshot_name
-from sab.figures import attention_map, learning_curve
+from sab.experiments.weights import build_model, load_model, read_weights, snapshot_name
+from sab.figures import attention_map, learning_curve, position_course
 from sab.figures.style import COLOURS, new_figure, style, with_alt
 from sab.models.sab import SABConfig
 from sab.notebook import glue, show, show_table
@@ -147,14 +153,14 @@ glue("chance_ce", chance["ce"])
 
 
 # %%
-def taught(task, **switches):
+def taught(task: CopyTask, **switches: Any) -> list[int]:
     """Answers whose block also holds the marker."""
     options = SABConfig(**switches).options()
     marker = task.steps - task.length
     return [j for j in range(1, task.length + 1) if first_step(marker + j, options) <= marker]
 
 
-readings = {
+readings: dict[str, dict] = {
     "blocks, offset 0": {},
     "blocks, offset 1": {"block_offset": 1},
     "sliding": {"truncation": "sliding"},
@@ -183,7 +189,7 @@ for name, switches in readings.items():
 UPDATES = 2500
 
 
-def live(model, updates):
+def live(model: str, updates: int) -> tuple[records.Record, dict[int, nn.Module]]:
     """Train a reduced run in a temporary folder; return its record and its models on the way."""
     settings = {"hidden_size": 128, "k_trunc": 5}
     budget = TrainConfig(
@@ -340,7 +346,7 @@ show(
 
 
 # %%
-def row_of(name, group):
+def row_of(name: str, group: list[records.Record]) -> tuple[object, ...]:
     return (
         name,
         len(group),
@@ -377,8 +383,7 @@ glue("full_minutes", sum(r.seconds for r in found) / 60)
 glue("full_machine", f"{found[0].machine['cpu']}, {found[0].machine['threads']} thread a run")
 glue("test_sequences", int(ours[0].metrics["test_sequences"]))
 for record in found:
-    bound = (1 - record.metrics["accuracy"]) * 0.6931  # chapter 8: a wrong answer costs ln 2
-    assert record.metrics["ce10"] >= bound
+    assert record.metrics["ce10"] >= least_ce(record.metrics["accuracy"])  # chapter 8
 
 # %% [markdown]
 # SAB's {glue:text}`full_seeds:d` seeds reach at least {glue:text}`full_lowest:.1%` on
@@ -389,12 +394,11 @@ for record in found:
 # TBPTT-5 gets {glue:text}`full_tbptt:.1%` at best, near chance: what it lacks is not width or
 # training but a road for credit. The LSTM with full BPTT has the road, at
 # {glue:text}`full_lstm:.1%` at best. Don't read that as its limit. All rows have the learning rate
-# that suits SAB; the fair search belongs to the paper's table.
+# that suits SAB.
 #
-# That table begins at $T = 100$, so there is no number of the paper to set beside these. What this
-# chapter shows is that the code in this book learns the task that the paper's code is for, at a
-# delay at which no stretch of the chain leads from an answer to its symbol. What it does at the
-# paper's delays is a matter for the [verdicts](../book/index.md).
+# The paper's table begins at $T = 100$, so there is no number of the paper to set beside these. What
+# they show is that the code in this book learns the task at a delay at which no stretch of the chain
+# leads from an answer to its symbol. And at the paper's delays?
 
 # %% [markdown]
 # ### The gradient on the way
@@ -427,6 +431,315 @@ glue("clipped", sum(norm > clip for norm in means) / len(means))
 # {glue:text}`clipped:.0%` of the stretches between evaluations. It is one of the settings that the
 # paper doesn't state for this task.
 #
+# ## The paper's delays
+#
+# Table 1 trains and tests at the same delay, 100, 200 or 300. Its rows here have one recipe, which
+# [chapter 8](08_setup.ipynb) gives; what differs from a row to the next is in its name. A cell of the
+# table is a claim, and its verdict is computed: an accuracy of 95 % and more must be met within 1 point,
+# a lower one (which depends on when training stops) within 5; *partly* means within three times that.
+
+# %%
+table1 = find("table1")
+lines = {line.row: line for line in report.table(table1) if line.metric == "accuracy"}
+DELAYS = (100, 200, 300)
+HEADLINE = {
+    "sab_5_5": "SAB (5, 5)",
+    "lstm": "LSTM, full BPTT",
+    "attentive_lstm": "LSTM + full self-attention",
+    "tbptt_20": "LSTM, TBPTT-20",
+}
+REST = {
+    "sab_1_1": "SAB (1, 1)",
+    "sab_1_5": "SAB (1, 5)",
+    "sab_10_10": "SAB (10, 10)",
+    "tbptt_1": "LSTM, TBPTT-1",
+    "tbptt_5": "LSTM, TBPTT-5",
+    "tbptt_10": "LSTM, TBPTT-10",
+}
+table1_records = (
+    records.load("table1") if profile == "records" else notebook.read_or_run("table1", profile)
+)
+
+
+def cells(names: dict[str, str]) -> list[tuple[str, ...]]:
+    """A line a row and delay: paper, ours, verdict."""
+    found = []
+    for row, title in names.items():
+        for T in DELAYS:
+            line = lines.get(f"{row}_T{T}")
+            if line is None:
+                continue
+            paper = "–" if line.paper is None else f"{line.paper:.1f}"
+            found.append(
+                (title, str(T), paper, report.ours_text(line), line.verdict or "ours only")
+            )
+    return found
+
+
+show_table(
+    ["model", "T", "paper, %", "ours, % (mean ± 95 %)", "verdict"],
+    cells(HEADLINE),
+    caption="Table 1, the headline rows: accuracy of the ten symbols on fresh sequences. n: seeds.",
+    source=[r for r in table1_records if r.row.rpartition("_T")[0] in HEADLINE],
+)
+
+# %% tags=["hide-input"]
+judged = {v.claim.id: v for v in claims.verdicts()}
+spoken = [v for name, v in judged.items() if name.startswith("s41")]
+show_table(
+    ["the paper's comparison", "paper", "ours", "verdict"],
+    [
+        (
+            v.claim.says,
+            "–" if v.claim.value is None else f"{v.claim.value:g}",
+            "–" if v.mean is None else f"{v.mean:+.1f}",
+            v.verdict,
+        )
+        for v in spoken
+    ],
+    caption="What the paper's numbers say in words. Ours: the difference in points.",
+    source="Computed from book/claims.yaml and the records of table1.",
+)
+for T in DELAYS:
+    line = lines[f"sab_5_5_T{T}"]
+    told = (
+        "has not been run"
+        if line.ours is None
+        else f"has {line.ours:.1f} % ({line.n} seed{'s' * (line.n > 1)})"
+    )
+    glue(f"sab_told_{T}", told)
+glue("above_lstm", judged["s41-sab-minus-lstm-T300"].claim.value)
+glue("above_tbptt", judged["s41-sab-minus-tbptt-T300"].claim.value)
+glue("smallest", (judged["t1-sab-1-1-T300"].claim.value or 0) / 100)
+glue("paper_lstm_100", (judged["t1-lstm-T100"].claim.value or 0) / 100)
+ours_lstm = lines["lstm_T100"].ours
+glue("our_lstm_100", "not run" if ours_lstm is None else f"{ours_lstm:.1f} %")
+
+# %% [markdown]
+# SAB (5, 5) {glue:text}`sab_told_100:s` at $T = 100$, {glue:text}`sab_told_200:s` at 200 and
+# {glue:text}`sab_told_300:s` at 300.
+#
+# How to read the rest:
+#
+# - The paper's two large differences at $T = 300$, +{glue:text}`above_lstm:.1f` points over the LSTM and
+#   +{glue:text}`above_tbptt:.1f` over TBPTT-20, are between models *trained at 300*. They are not those of
+#   [chapter 13](13_transfer.ipynb), where a model trained at 100 is tested further out.
+# - The smallest budget, (1, 1), has {glue:text}`smallest:.1%` in the paper's table at 300. The best row
+#   does not speak for the method at every setting.
+# - The LSTM with full BPTT has {glue:text}`paper_lstm_100:.1%` at $T = 100$ in the paper and
+#   {glue:text}`our_lstm_100:s` here, with the settings that suit SAB and as many updates. Where our
+#   baseline falls short of the paper's, the *difference* to SAB is too large, and a verdict "reproduced"
+#   on such a difference is to be read with that in mind.
+#
+# The remaining rows:
+
+# %% tags=["hide-input"]
+show_table(
+    ["model", "T", "paper, %", "ours, % (mean ± 95 %)", "verdict"],
+    cells(REST),
+    caption="Table 1, the other rows. “ours only”: our source gives no number for it.",
+    source=[r for r in table1_records if r.row.rpartition("_T")[0] in REST]
+    or "No record yet: sab run table1 makes them.",
+)
+
+# %% [markdown]
+# ### Where it stops on the way
+#
+# The curves of these runs are not smooth. They pause, most of them near two thirds or between 80 and 86 %,
+# and go on. Which symbols are missing then?
+
+# %%
+long = [r for r in table1_records if r.row.startswith("sab_5_5_T")]
+other = [
+    r for r in (records.load("learns") if profile == "records" else [])
+    if r.row in ("scorer_margin_offset0", "scorer_margin_offset1")
+]  # fmt: skip
+show(
+    learning_curve(
+        {
+            f"T = {T}": [r.history for r in long if r.config["task_config"]["T"] == T]
+            for T in sorted({r.config["task_config"]["T"] for r in long})
+        },
+        chance=chance["accuracy"],
+        goal=0.99,
+    ),
+    caption="SAB (5, 5) at the paper's delays, accuracy on held-out sequences.",
+    source=long,
+)
+
+
+# %%
+def setting(record: records.Record) -> tuple[CopyTask, SABConfig]:
+    """Task and model settings of a record."""
+    return CopyTask(**record.config["task_config"]), SABConfig(**record.config["model_config"])
+
+
+paused = []
+for record in [*long, *other]:
+    task_of, config = setting(record)
+    name = f"T = {task_of.T}, offset {config.block_offset}, seed {record.seed}"
+    if record.experiment == "learns":
+        name += ", constant rate"
+    paused.append((name, record, answer_borders(task_of, config.options())))
+pictures = paused[:1] + [p for p in paused[1:] if p[1].row != paused[0][1].row][-3:]
+show(
+    position_course(
+        {name: course(record.history) for name, record, _ in pictures},
+        borders={name: borders for name, _, borders in pictures},
+    ),
+    caption="Accuracy by place in the string while training. Dashed: behind this answer a new block of "
+    "truncation begins.",
+    source=[record for _, record, _ in pictures],
+)
+
+# %%
+rows, hits = [], 0
+for name, record, borders in paused:
+    for low, high in ((0.55, 0.70), (0.78, 0.87)):
+        stop = pause(record.history, low, high)
+        if stop is None:
+            continue
+        hits += stop.drop_after in borders
+        rows.append(
+            (name, f"{low:.0%} to {high:.0%}", stop.count, *(f"{100 * v:.0f}" for v in stop.positions),
+             stop.drop_after, ", ".join(map(str, borders)))
+        )  # fmt: skip
+show_table(
+    ["run", "while at", "tests", *map(str, range(1, 11)), "falls most after", "borders after"],
+    rows,
+    caption="Right answers (%) by place, mean over the evaluations at which the accuracy was in that range.",
+    source=[record for _, record, _ in paused],
+)
+glue("pauses", len(rows))
+glue("at_border", hits)
+
+# %% [markdown]
+# The strings are learned from the left. Do they stop at a border? In the first pause, near two thirds, every
+# run with offset 0 falls after its fourth answer, and just there a new block begins. It would make sense: the
+# answers that share the marker's block can be taught *by the marker* how far they have counted, and the
+# first one behind the border cannot. But the last run of the table is a control. Its blocks are shifted by
+# one, its border lies behind the fifth answer, and it falls after the fourth as well. In the second pause
+# hardly any run falls at a border. Over all, {glue:text}`at_border:d` of {glue:text}`pauses:d` pauses do.
+#
+# **So the blocks alone do not explain it.** What nearly all these places have in common is that they are
+# *even*: two symbols share a memory, and the symbols are learned memory by memory. But one control is no
+# proof, and the picture has a trace of the border. Where a run falls back on its way, it is the symbols
+# behind the first border that it loses.
+#
+# (At these delays the border among the symbols has the same place as that among the answers:)
+
+# %% tags=["nbval-check-output"]
+for T in DELAYS:
+    here = CopyTask(T=T), SABConfig().options()
+    print(
+        f"T={T}: new blocks after the answers {answer_borders(*here)}, the symbols {symbol_borders(*here)}"
+    )
+
+# %% [markdown]
+# What is missing in the second pause? We look into a model that was caught in it: the weights of the run
+# that [chapter 14](14_ablations.ipynb) watches were kept at its pause. When an answer is wrong there,
+# whose symbol does it give?
+
+# %%
+caught, run = load_model("watch", "sab_5_5_T100", seed=0, update=1750)
+watched = CopyTask(**run.task_config)
+x, y = watched.batch(1024, torch.Generator().manual_seed(seed + 2))
+with torch.no_grad():
+    logits, _, recall = caught(x, return_recall=True)
+given, wanted = logits[:, -10:].argmax(-1), y[:, -10:]
+wrong = given != wanted
+
+
+def gives(distance: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which wrong answers give a symbol so many places away, and the share expected by chance."""
+    hit, chances = torch.zeros_like(wrong), []
+    for j in range(10):
+        others = [k for k in (j - distance, j + distance) if 0 <= k < 10]
+        hit[:, j] = (given[:, [j]] == wanted[:, others]).any(1) & wrong[:, j]
+        chances.append(1 - (7 / 8) ** len(others))
+    return hit, torch.tensor(chances)
+
+
+reads = recall.matrix()[:, -10:, 1::2].mean(0)
+overlap = torch.minimum(reads[:-2], reads[2:]).sum(1)  # of answer j and answer j + 2
+(one_off, by_chance_1), (two_off, by_chance_2) = gives(1), gives(2)
+share = wrong.float().mean(0)
+show_table(
+    ["answer", *map(str, range(1, 11))],
+    [
+        ("right", *(f"{100 * v:.0f}" for v in 1 - share)),
+        (
+            "wrong, gives a symbol two places away",
+            *(f"{100 * v:.0f}" for v in two_off.float().mean(0)),
+        ),
+        ("the same, expected by chance", *(f"{100 * v:.0f}" for v in share * by_chance_2)),
+        ("wrong, gives a neighbour's", *(f"{100 * v:.0f}" for v in one_off.float().mean(0))),
+        ("the same, expected by chance", *(f"{100 * v:.0f}" for v in share * by_chance_1)),
+        (
+            "reads what the answer two places on reads",
+            *(f"{100 * v:.0f}" for v in overlap),
+            None,
+            None,
+        ),
+    ],
+    caption="Ten answers (%) of a model caught in its pause. Last line: overlap of the mean read weights.",
+    source="Computed in this cell from the weights of watch, seed 0, after 1,750 updates.",
+)
+glue("caught", 1 - share.mean())
+glue("two_off", two_off.sum() / wrong.sum())
+glue("two_off_chance", (share * by_chance_2).sum() / share.sum())
+glue("one_off", one_off.sum() / wrong.sum())
+glue("overlap_8", overlap[7])
+untaught = [j for j in range(1, 11) if not teachers(j, SABConfig().options())]
+glue("untaught", ", ".join(map(str, untaught)) or "none")
+assert two_off.sum() > 2 * (share * by_chance_2 * len(wrong)).sum()
+
+# %% [markdown]
+# That model has {glue:text}`caught:.0%` of the symbols, and its errors are anything but random:
+# {glue:text}`two_off:.0%` of the wrong answers give the symbol *two places away* (by chance:
+# {glue:text}`two_off_chance:.0%`), {glue:text}`one_off:.0%` a neighbour's. The last line says why. Answers
+# 8 and 10 read with an overlap of {glue:text}`overlap_8:.0%`: they ask the same question. **The symbols are
+# in memory; the model has not yet counted that far.** It knows whether it is at an odd or an even
+# answer, and mistakes one memory for the next. What ends the pause is a better count.
+#
+# One more thing about borders. A mental update teaches the steps from its block's beginning to its memory.
+# With a write at every second step, is there for each symbol a memory that teaches *its* step? Not for
+# all: symbol {glue:text}`untaught:s` is the last of its block and no state is written behind it there. No
+# gradient of any recall reaches its input. It is learned all the same, since the weights are shared:
+# what the other symbols teach holds for it too.
+#
+# ### What it took
+
+# %%
+show_table(
+    ["row", "runs", "updates", "minutes in all", "ms an update"],
+    [
+        (
+            row.title,
+            len(group),
+            ", ".join(f"{int(r.metrics['updates']):,}" for r in group),
+            f"{sum(r.seconds for r in group) / 60:.0f}",
+            f"{1000 * sum(r.metrics['seconds_per_update'] for r in group) / len(group):.0f}",
+        )
+        for row in table1.rows
+        if (group := [r for r in table1_records if r.row == row.name])
+    ],
+    caption="Table 1's runs, one thread each on a shared machine. A run ends early when three evaluations "
+    "in a row reach 99.9 %.",
+    source=table1_records,
+)
+missing = [
+    row.title
+    for row in table1.rows
+    if row.seeds and not any(r.row == row.name for r in table1_records)
+]
+glue("missing", len(missing))
+glue("planned", sum(row.seeds > 0 for row in table1.rows))
+
+# %% [markdown]
+# {glue:text}`missing:d` of the {glue:text}`planned:d` rows have no record yet; `sab run table1 --profile
+# cpu` makes them, the most telling first.
+#
 # ## What surprised us
 #
 # - **Before it can read, all answers read alike.** The untrained model asks the same question at
@@ -454,6 +767,12 @@ glue("clipped", sum(norm > clip for norm in means) / len(means))
 #
 # **3.** Suppose a model gets the first four symbols always right and guesses the others. Which
 # accuracy, which whole-string accuracy and which $\mathrm{CE}_{10}$ does it have?
+#
+# **4.** At which delay next to 100 do the border among the answers and the border among the symbols fall
+# behind different places? What would a run there tell?
+#
+# **5.** With which $k_{\mathrm{att}}$ does every symbol have a memory that teaches its step? And with
+# block offset 1?
 
 # %% tags=["hide-cell"]
 # Solution of exercise 2: the first answer is at step T + 11 = 31; states of steps 2, 4, ..., 30.
@@ -472,3 +791,21 @@ metrics = full.metrics(logits, y)
 assert abs(metrics["accuracy"] - (4 + 6 / 8) / 10) < 0.01
 assert metrics["string_accuracy"] < 0.002
 assert abs(metrics["ce10"] - 0.6 * math.log(8)) < 0.01
+
+# %% tags=["hide-cell"]
+# Solution of exercise 4: the symbols' borders never move; the answers' move with T modulo 5. At T = 102
+# they fall behind the answers 2 and 7. If a pause there shows the drop behind the second answer, it is the
+# answers' block that matters, if behind the fourth, the symbols'.
+for T in (98, 99, 101, 102):
+    here = CopyTask(T=T), SABConfig().options()
+    print(f"T = {T}: answers {answer_borders(*here)}, symbols {symbol_borders(*here)}")
+assert answer_borders(CopyTask(T=102), SABConfig().options()) == [2, 7]
+
+# Solution of exercise 5: only if every block's last step is written. Blocks end at 4, 9, 14 with offset 0:
+# no k_att but 1 does it. With offset 1 they end at 5, 10, 15: 1 and 5 do.
+for offset, want in ((0, [1]), (1, [1, 5])):
+    good = [
+        k for k in range(1, 11)
+        if all(teachers(j, SABConfig(k_att=k, block_offset=offset).options()) for j in range(1, 11))
+    ]  # fmt: skip
+    assert good == want

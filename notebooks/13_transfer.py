@@ -47,6 +47,8 @@ profile = "records"  # "records" reads results/; "smoke", "cpu" or "paper" runs 
 seed = 0
 
 # %%
+from functools import partial
+
 import torch
 
 from sab import notebook
@@ -59,6 +61,7 @@ from sab.experiments.weights import load_model
 from sab.figures import score_margins, settling_curve, share_against, transfer_curve
 from sab.figures.style import system_label
 from sab.models.attentive_lstm import AttentiveLSTM, AttentiveLSTMConfig
+from sab.models.sab import SAB
 from sab.notebook import glue, show, show_table
 from sab.tasks.copy import CopyTask
 
@@ -140,14 +143,14 @@ def of_one_profile(experiment):
 
 
 table5, longer, short = (of_one_profile(experiment) for experiment in EXPERIMENTS)
-curves = {}
+groups = {}
 for record in table5 + longer:
-    curves.setdefault(record.row.partition("_T")[0], []).append(record)
-curves = {name: length_curve(group) for name, group in curves.items()}
+    groups.setdefault(record.row.partition("_T")[0], []).append(record)
+curves = {name: length_curve(group) for name, group in groups.items()}
 
 paper = {}
 for run, claim in paper_claims.items():
-    if run.startswith("table5/"):
+    if run.startswith("table5/") and claim.value is not None:
         system, _, length = run.removeprefix("table5/").partition(":accuracy_T")
         paper.setdefault(system, []).append((int(length), claim.value / 100))
 paper["attentive_lstm"].append((5000, None))  # out of memory, as the paper reports
@@ -325,13 +328,18 @@ glue("fits_5000", card / 1e9 / to_train(5020))
 # tell the truth? We count the bytes that automatic differentiation keeps, in the readable form of
 # the layer and in the fast form, which recomputes the tanh in its backward pass:
 
+
 # %%
+def total(model, x):
+    return model(x)[0].sum()
+
+
 rows, kept = [], {}
 for form in ("reference", "torch"):
     dense = AttentiveLSTM(AttentiveLSTMConfig(form=form))
     for T in (50, 100, 200):
         x, _ = CopyTask(T=T).batch(1, torch.Generator().manual_seed(seed))
-        kept[form, T] = kept_for_backward(lambda dense=dense, x=x: dense(x)[0].sum())
+        kept[form, T] = kept_for_backward(partial(total, dense, x))
 for T in (50, 100, 200):
     mine = [kept[form, T] for form in ("reference", "torch")]
     rows.append((T, f"{1e3 * to_train(T + 20):.2f}", *(f"{value:.2f}" for value in mine)))
@@ -402,6 +410,7 @@ glue("peak_long", max(r.peak_mb for r in longer))
 # %%
 TESTED = 2000
 MODEL, _ = load_model("table1", "sab_5_5_T100", seed=0)
+assert isinstance(MODEL, SAB)
 K_TOP = MODEL.config.k_top
 
 

@@ -82,7 +82,7 @@ folder = notebook.ROOT / "results" / "bench"
 if profile != "records":
     folder = Path(tempfile.mkdtemp())
     size = "smoke" if profile == "smoke" else "cpu"
-    program = [sys.executable, "-m", "benchmarks.everything", "--size", size, "--out", folder]
+    program = [sys.executable, "-m", "benchmarks.everything", "--size", size, "--out", str(folder)]
     subprocess.run(program, cwd=notebook.ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
@@ -263,9 +263,10 @@ assert slopes[0] > 1.9 and slopes[1] < 1.1
 # a = \sum_j w_j - 2 \sum_j \frac{w_j}{1 + e^{2k_j} e^{2q_j}},
 # $$ (split-score)
 #
-# and two elements over a common denominator share the division. It is no approximation: the error
-# is that of float arithmetic. It does need a guard. A float ends near $10^{38}$, so the compiled
-# form uses it while $|k|+|q| < 20$, where a product of two denominators still fits, and tanh beyond.
+# and four elements over a common denominator share the division. It is no approximation: the error
+# is that of float arithmetic. It does need a guard. A float ends near $10^{38}$, so a denominator is
+# cut at $10^9$, beside which 1 is nothing and of which four can be multiplied; and where a $|k|$ or
+# $|q|$ reaches 40, its exponential no longer fits and tanh itself is taken.
 
 # %%
 generator = torch.Generator().manual_seed(seed)
@@ -298,7 +299,9 @@ for name, score in (("tanh", by_tanh), ("division", by_division)):
 # Between forward and backward the fast form keeps, for each sample and step, one row
 # $[\boldsymbol h, \boldsymbol x, 1]$, the four gates, $\boldsymbol c$, $\hat{\boldsymbol h}$,
 # $\boldsymbol q$, and the $k_{\mathrm{top}}+1$ candidates with their weights; and the memories with
-# their keys once. That is $O(t\,(n + d + k_{\mathrm{top}}))$: the paper's $O(tn)$.
+# their keys once. That is $O(t\,(n + d + k_{\mathrm{top}}))$: the paper's $O(tn)$. The backward pass
+# puts the gates' gradient where the gates were. So computing the gates again instead of keeping them
+# saves room only between the two passes, and the first table shows the same peak for both.
 #
 # The order is a property of the program, not of the algorithm. Plain autograd keeps the tanh of
 # every score of every step, which is $O(t^2 d / k_{\mathrm{att}})$. Count what the graph holds:
@@ -635,11 +638,16 @@ show_table(
     "Milliseconds. Reads: forward pass less the cell's. Backward: training step less the forward pass.",
     origin(parts),
 )
+shown = next(ms for (form, _), ms in measured.items() if form == fast)
+glue("cell_share", 100 * shown[None, "train"] / shown[2, "train"])
 
 # %% [markdown]
 # Where memories are few, the fixed cost of a step's operations hides the halving. The two backward
-# columns differ by what $k_{\mathrm{top}}$ reads a step cost, however much is held. What is not
-# sparse is the forward scoring, and there lazy retrieval can help.
+# columns differ by what $k_{\mathrm{top}}$ reads a step cost, however much is held. Of the fast form's
+# training step with $k_{\mathrm{att}}=2$, {glue:text}`cell_share:.0f` % is what it would cost if nothing
+# were ever stored: the LSTM's own products, forward, backward and for the weights. That part is the
+# floor, and reading comes on top of it. What is not sparse is the forward scoring, and there lazy
+# retrieval can help.
 #
 # ## What lazy retrieval skips
 #
@@ -655,7 +663,8 @@ show_table(
 # If the old score plus that path stays below the worst candidate of now, the memory cannot enter the
 # selection, and its tanhs need not be computed. The selection is *identical*, which the benchmark
 # checks on every run; only work is saved. How much depends on how the query moves: in the blanks of
-# the copy task it hardly does; on random tokens it jumps at every step.
+# the copy task it hardly does; on random tokens it jumps at every step. Where a few steps skipped
+# next to nothing, the bookkeeping rests for a while, so that it costs little where it can't pay.
 
 # %%
 lazy = bench("lazy")
@@ -684,7 +693,8 @@ else:
 # $\boldsymbol W_2\,\Delta\hat{\boldsymbol h}$, and training makes $\boldsymbol W_2$ larger, so
 # the bound is looser just where the layer has become more decided.
 #
-# The order does not change: a bound that fails at every step costs $O(t^2 n)$ plus the bookkeeping.
+# The order does not change: a bound that fails at every step costs $O(t^2 n)$ plus what is left of
+# the bookkeeping.
 # It is a saving on sequences with quiet stretches, which are the ones SAB is for.
 #
 # ## On a GPU
@@ -764,8 +774,8 @@ large = torch.tensor([60.0, -60.0])
 split = 1 - 2 / (1 + torch.exp(2 * large) * torch.exp(torch.zeros(2)))
 print(split.tolist(), torch.tanh(large).tolist())
 assert torch.equal(split, torch.tanh(large))
-# Trouble starts where two denominators are multiplied to share a division, or where e^{2k} overflows
-# and e^{2q} underflows: infinity times zero is not a number. Hence the guard.
+# Trouble starts where denominators are multiplied to share a division, or where e^{2k} overflows
+# and e^{2q} underflows: infinity times zero is not a number. Hence both guards.
 assert torch.isnan(torch.exp(2 * large[:1]) * torch.exp(torch.tensor([-120.0])))
 
 # %% [markdown]

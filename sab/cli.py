@@ -14,7 +14,7 @@ from typing import Any
 
 from sab.experiments.config import PROFILES, did_you_mean
 
-COMMANDS = ("run", "table", "list", "show", "export")
+COMMANDS = ("run", "table", "list", "show", "export", "maps")
 
 
 class Parser(argparse.ArgumentParser):
@@ -114,6 +114,17 @@ def parser() -> Parser:
     export.add_argument("--profile", default="cpu", metavar="NAME")
     export.add_argument(
         "--update", action="append", type=int, metavar="N", help="a snapshot; repeatable"
+    )
+
+    maps = commands.add_parser(
+        "maps", parents=[where], help="write the attention maps of a run's snapshots"
+    )
+    maps.add_argument("experiment")
+    maps.add_argument("--row", required=True, metavar="ROW")
+    maps.add_argument("--seed", type=int, default=0, metavar="N")
+    maps.add_argument("--profile", default="cpu", metavar="NAME")
+    maps.add_argument(
+        "--sequences", type=int, default=512, metavar="N", help="averaged over (default: 512)"
     )
     return top
 
@@ -224,7 +235,29 @@ def do_export(args: argparse.Namespace) -> int:
     return 0
 
 
-ACTIONS = {"run": do_run, "table": do_table, "list": do_list, "show": do_show, "export": do_export}
+def do_maps(args: argparse.Namespace) -> int:
+    """``sab maps``."""
+    from sab.analysis import attention
+    from sab.experiments import tables
+
+    item = tables.find(args.experiment)
+    runs = Path(args.runs) if args.runs else None
+    results = Path(args.results) if args.results else None
+    found = attention.attention_maps(
+        item.name, args.row, args.profile, args.seed, args.sequences, runs, results
+    )
+    print(f"{attention.write_maps(found, results)}  {len(found.frames)} moments")
+    return 0
+
+
+ACTIONS = {
+    "run": do_run,
+    "table": do_table,
+    "list": do_list,
+    "show": do_show,
+    "export": do_export,
+    "maps": do_maps,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

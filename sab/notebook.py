@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -109,14 +110,15 @@ def read_or_run(
     return found
 
 
-def glue(name: str, value: int | float | str) -> None:
+def glue(name: str, value: object) -> None:
     """Name a value, so that prose can quote it: ``{glue:text}`name:.1f```.
 
     Six lines stand in for ``myst_nb.glue``, so that Colab needs no website tools.
 
     Args:
         name: letters, digits, ``-`` and ``_``; once in a notebook.
-        value: a finite or infinite number, or a text. Numpy and torch scalars are unwrapped.
+        value: a finite or infinite number, or a text; numpy and torch scalars are unwrapped, and
+            anything else is refused.
 
     Raises:
         ValueError: the name is malformed, or the value is neither a number nor a text.
@@ -154,8 +156,64 @@ def show(
     Raises:
         ValueError: there is no alternative text.
     """
-    import matplotlib.pyplot as plt
     from IPython.display import display
+
+    image, told = _image(fig, alt, dpi)
+    display(
+        {
+            "text/html": f'<figure class="sab-figure">{image}{_caption(caption, source)}</figure>',
+            "text/plain": f"[figure: {told}]",
+        },
+        raw=True,
+    )
+
+
+def show_stepper(
+    fig: Figure,
+    data: Mapping[str, Any],
+    caption: str | None = None,
+    source: Any = None,
+    *,
+    alt: str | None = None,
+) -> None:
+    """Display a figure that becomes a stepper through ``data`` where the website's script runs.
+
+    Without the script (in Jupyter, on Colab, on GitHub, with JavaScript off) the figure stays.
+
+    Args:
+        fig: as in `show`.
+        data: what ``book/_static/attention_stepper.js`` reads; see
+            ``sab.analysis.attention.as_plain``.
+        caption: as in `show`, and so are ``source`` and ``alt``.
+        source: where the numbers come from.
+        alt: what a reader who can't see the figure needs.
+
+    Raises:
+        ValueError: there is no alternative text.
+    """
+    from IPython.display import display
+
+    image, told = _image(fig, alt, 150)
+    plain = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+    display(
+        {
+            "text/html": (
+                '<figure class="sab-figure sab-stepper">'
+                '<link rel="stylesheet" href="../_static/attention_stepper.css">'
+                f'<div class="sab-still">{image}</div>'
+                f'<script type="application/json">{plain}</script>'
+                f"{_caption(caption, source)}"
+                '<script defer src="../_static/attention_stepper.js"></script></figure>'
+            ),
+            "text/plain": f"[figure: {told}]",
+        },
+        raw=True,
+    )
+
+
+def _image(fig: Figure, alt: str | None, dpi: int) -> tuple[str, str]:
+    """Return a figure as an HTML image, and its alternative text; close the figure."""
+    import matplotlib.pyplot as plt
 
     alt = alt or getattr(fig, "sab_alt", None)
     if not alt or not alt.strip():
@@ -174,13 +232,7 @@ def show(
         f'alt="{html.escape(alt, quote=True)}" width="{round(width * scale)}" '
         f'height="{round(height * scale)}" style="max-width:100%;height:auto">'
     )
-    display(
-        {
-            "text/html": f'<figure class="sab-figure">{image}{_caption(caption, source)}</figure>',
-            "text/plain": f"[figure: {alt}]",
-        },
-        raw=True,
-    )
+    return image, alt
 
 
 def show_table(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sab.analysis.ce_bound import least_ce
 from sab.experiments import claims, records
 from sab.experiments.report import number
 from sab.experiments.statistics import estimate
@@ -55,7 +55,7 @@ def effect_of(entry: Mapping[str, Any]) -> str:
     """The measured effect, a computed bound, or the argument; else that it is not measured yet."""
     parts = []
     if "bound" in entry:
-        least = (1 - entry["bound"]["accuracy_percent"] / 100) * math.log(2)
+        least = least_ce(entry["bound"]["accuracy_percent"] / 100)
         parts.append(
             f"impossible together: a wrong answer costs at least ln 2, so the cross-entropy is at "
             f"least {least:.3f}"

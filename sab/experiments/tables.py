@@ -18,8 +18,10 @@ from sab.experiments.tables_attention import ATTENTION
 from sab.models.sab import SABConfig
 
 BUDGET = {20: 8000, 100: 7000, 200: 8000, 300: 9000}
+ADDING = 2000  # updates of every row of the adding table
 LONG = {10_000: 128, 20_000: 32, 50_000: 32, 100_000: 8}  # test sequences
 WATCHED = (0, 100, 250, 500, 1000, 1500, 2000, 2500, 3000, 4000, 5000, 6000, 7000, 8000)
+CLOSELY = (*range(0, 1000, 100), *range(1000, 7001, 250))  # for the attention map's stepper
 
 
 def preset(config: SABConfig, **changes: Any) -> dict[str, Any]:
@@ -181,7 +183,8 @@ def _search() -> Experiment:
 
 
 def _table2_adding() -> Experiment:
-    train = {"updates": 5000, "solved_at": None}
+    """Every row has the same budget, and the learning rate found on copy."""
+    train = {"updates": ADDING, "solved_at": None, "eval_every": 100}
     rows: list[Row] = []
     for T, k_trunc in ((200, 50), (400, 100)):
         here = [
@@ -197,6 +200,44 @@ def _table2_adding() -> Experiment:
     return Experiment("table2_adding", title, "adding", tuple(rows), ("2", "table2"))
 
 
+def _adding_rate() -> Experiment:
+    """SAB and the LSTM again, with the learning rate that the paper states for this task."""
+    slow = {"updates": ADDING, "solved_at": None, "eval_every": 100, "lr": 1e-3}
+    rows = (sab_row(10, 10, 200), lstm_row(200))
+    same = tuple(
+        dataclasses.replace(row, title=f"{row.title}, lr 0.001", train=slow, seeds=1)
+        for row in rows
+    )
+    title = "Adding, T=200, at the paper's learning rate of 0.001"
+    return Experiment("adding_rate", title, "adding", same)
+
+
+def _clipping(name: str, task: str, T: int) -> Experiment:
+    """The gradient's norm with and without clipping (paper, section 8.1), short runs."""
+    models: dict[str, tuple[str, dict[str, Any]]] = {
+        "sab": ("sab", {}),
+        "sab_states": ("sab", {"score_gradient": "states"}),
+        "lstm": ("lstm", {}),
+    }
+    train = {"updates": 800, "schedule": "constant", "solved_at": None, "eval_every": 40}
+    rows = [
+        Row(
+            f"{model}_{'noclip' if clip is None else f'clip{clip:g}'}",
+            f"{model}, {'not clipped' if clip is None else f'clipped to {clip:g}'}",
+            kind,
+            config,
+            {"T": T},
+            {**train, "clip": clip},
+            seeds=1,
+        )
+        for model, (kind, config) in models.items()
+        for clip in (0.1, None)
+    ]
+    return Experiment(
+        name, f"Clipping (section 8.1): {task}, T={T}, 800 updates", task, tuple(rows)
+    )
+
+
 def _table3() -> Experiment:
     rows = [
         sab_row(k_trunc, k_top, 100, replay, seeds=1, replay=replay)
@@ -210,6 +251,14 @@ def _table3() -> Experiment:
         rows.append(Row(f"dense_5_lr{lr:g}", title, "attentive_lstm", config, {"T": 100}, train, 1))
     title = "Table 3: without mental updates, and dense attention; copy, T=100"
     return Experiment("table3", title, "copy", tuple(rows), ("3",))
+
+
+def _watch() -> Experiment:
+    """Table 1's SAB (5, 5) at T=100 again, its weights kept often enough to watch it learn."""
+    row = _table1().row("sab_5_5_T100")
+    row = dataclasses.replace(row, train={**row.train, "snapshots": CLOSELY}, seeds=1, released="")
+    title = "One run watched closely: the attention map beside Table 3"
+    return Experiment("watch", title, "copy", (row,))
 
 
 def _table5() -> Experiment:
@@ -266,9 +315,13 @@ EXPERIMENTS: dict[str, Experiment] = {
         _search(),
         _table2_adding(),
         _table3(),
+        _watch(),
         _table5(),
         _transfer_long(),
         _transfer_short(),
+        _adding_rate(),
+        _clipping("clipping", "copy", 20),
+        _clipping("clipping_adding", "adding", 50),
         *ATTENTION,
     )
 }

@@ -3,13 +3,18 @@
 from sab.figures.backward import backward_diagram, backward_panels
 from sab.figures.blanks import score_margins, settling_curve, share_against
 from sab.figures.distance import gradient_by_distance
+from sab.figures.effects import switch_effects
 from sab.figures.forward import forward_diagram
 from sab.figures.learning import learning_curve
 from sab.figures.lengths import scaling, transfer_curve
 from sab.figures.matrices import attention_map, credit_matrix
+from sab.figures.positions import position_course
 from sab.figures.reads import read_weights
+from sab.figures.sequences import adding_sequence
+from sab.figures.shares import share_bars
 
 __all__ = [
+    "adding_sequence",
     "attention_map",
     "backward_diagram",
     "backward_panels",
@@ -17,10 +22,13 @@ __all__ = [
     "forward_diagram",
     "gradient_by_distance",
     "learning_curve",
+    "position_course",
     "read_weights",
     "scaling",
     "score_margins",
     "settling_curve",
     "share_against",
+    "share_bars",
+    "switch_effects",
     "transfer_curve",
 ]

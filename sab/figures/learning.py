@@ -35,7 +35,7 @@ _LABELS = {
 
 def _histories(name: str, records: Any) -> list[list[Mapping[str, Any]]]:
     """Histories of one curve, one a seed, from records, histories or a single history."""
-    found = records if isinstance(records, list | tuple) else [records]
+    found: list[Any] = list(records) if isinstance(records, list | tuple) else [records]
     found = [vars(item) if hasattr(item, "history") else item for item in found]
     if found and all(isinstance(item, Mapping) and "history" in item for item in found):
         return [list(item["history"]) for item in found]

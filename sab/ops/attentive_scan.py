@@ -19,7 +19,7 @@ from sab.ops.sab_scan.cpp import load_scan
 from sab.ops.sab_scan.dispatch import choose_form
 from sab.ops.sab_scan.fused import input_gradients, pack, room, scorer_gradients
 from sab.ops.sab_scan.reference import lstm_cell
-from sab.ops.sab_scan.torch_engine import activate, cell_backward
+from sab.ops.sab_scan.torch_backward import activate, cell_backward
 from sab.ops.sab_scan.types import SABState, ScanOptions, ScanWeights, check_scan, mask_padding
 
 OPTIONS = ScanOptions(k_top=1, k_att=1, k_trunc=None)  # what the shared checks need to know
@@ -152,7 +152,8 @@ def torch_backward(
             dq[t] = v.sum(1)
             dk[:, :held] += v
             dhat = dhat + dq[t] @ w2
-        dg[t], dc = cell_backward(gates[t], c[t], c[t + 1], dhat, dc)
+        dg[t] = gates[t]
+        cell_backward(dg[t], c[t], c[t + 1], dhat, dc)
         dg[t] *= live
         keep = live if not k_trunc else live & ((start + t) % k_trunc != 0)[:, None]
         carry, dc = (dg[t] @ w_all[:, :n]) * keep, dc * keep

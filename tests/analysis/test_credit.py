@@ -78,7 +78,7 @@ def compare(options: ScanOptions, seed: int = 0) -> tuple[Tensor, Recall]:
     return graph, layer.recall
 
 
-TRUNCATIONS = [
+TRUNCATIONS: list[dict[str, Any]] = [
     {"k_trunc": None},
     *({"k_trunc": k, "truncation": "block", "block_offset": o} for k in (1, 3, 4) for o in (0, 1)),
     *({"k_trunc": k, "truncation": "sliding"} for k in (1, 3, 4)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -73,9 +74,12 @@ def test_the_record_grows_row_by_row(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(measure, "BENCH", tmp_path)
     sizes: list[int] = []
     write = measure.write
-    monkeypatch.setattr(
-        measure, "write", lambda path, made: (sizes.append(len(made["rows"])), write(path, made))
-    )
+
+    def counted(path: Path, made: dict[str, Any]) -> None:
+        sizes.append(len(made["rows"]))
+        write(path, made)
+
+    monkeypatch.setattr(measure, "write", counted)
     argv = ["--lengths", "6,9", "--batch", "2", "--hidden", "4", "--forms", "lstm,torch,warp"]
     assert gpu.main([*argv, "--repeats", "1", "--threads", "1"]) == 0
     got = json.loads((tmp_path / "gpu-cpu-a-trial.json").read_text())

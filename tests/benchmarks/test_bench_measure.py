@@ -6,6 +6,7 @@ import itertools
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from sab.experiments.weights import save_weights
 from sab.models.sab import SAB, SABConfig
 from sab.ops.sab_scan.cpp import load_scan
 
-SMALL = {"batch": 3, "hidden": 8, "threads": 1}
+SMALL: dict[str, Any] = {"batch": 3, "hidden": 8, "threads": 1}
 TINY = ["--hidden", "8", "--threads", "1"]
 
 

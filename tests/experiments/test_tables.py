@@ -1,6 +1,7 @@
 import dataclasses
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,7 @@ def test_learns_crosses_and_switches_one_thing_at_a_time() -> None:
     cross = [n for n in rows if re.fullmatch(r"(scorer|states)_(margin|softmax)_offset[01]", n)]
     assert len(cross) == 8
     base = make_run(item, rows["scorer_margin_offset0"], "cpu", 0).resolved()
-    switch = {
+    switch: dict[str, dict[str, Any]] = {
         "d1_separable": {"score": "separable"},
         "d2_threshold": {"threshold": "k_top"},
         "d3_raw": {"short_memory": "raw"},
@@ -161,7 +162,7 @@ def test_dangling_names_are_refused() -> None:
         tables.find("table1").row("lstm_100")
 
 
-LATER = re.compile(r"table2_(ptb|text8)|table4_(pmnist|cifar10)|table6")
+LATER = re.compile(r"table2_(ptb|text8)|table4_(pmnist|cifar10)|table6|clipping_(text8|ptb|mnist)")
 
 
 def test_every_claim_names_rows_that_exist() -> None:

@@ -137,11 +137,17 @@ def test_resume_can_be_declined(
     with monkeypatch.context() as patch, pytest.raises(Stop):
         stop_after(patch, 15)
         train(small(), tmp_path, progress="none")
-    steps = []
+    steps = 0
     whole = Trainer.step
-    monkeypatch.setattr(Trainer, "step", lambda self: (steps.append(1), whole(self)))
+
+    def counted(self: Trainer) -> None:
+        nonlocal steps
+        steps += 1
+        whole(self)
+
+    monkeypatch.setattr(Trainer, "step", counted)
     train(small(), tmp_path, resume=False, progress="none")
-    assert len(steps) == 24
+    assert steps == 24
 
 
 KILLED = """

@@ -34,7 +34,7 @@ RECORDS = {
 }
 GRAPH = chain_graph(ScanOptions(k_trunc=3), 12)
 OURS = {"sab": [(100, 1.0), (200, 0.99), (5000, 0.9)], "lstm": [(100, 0.99), (200, 0.3)]}
-PAPER = {
+PAPER: dict[str, list[tuple[float, float | None]]] = {
     "sab": [(100, 0.99), (5000, 0.41)],
     "attentive_lstm": [(100, 1.0), (2000, 0.12), (5000, None)],
 }
@@ -95,7 +95,7 @@ def test_readable_at_page_width(name: str) -> None:
             continue  # matplotlib keeps ticks outside the limits and does not draw them
         shown += 1
         label = f"{name}: {text.get_text()!r}"
-        assert text.get_fontsize() * 100 / 72 >= 10.9, f"{label} is too small"
+        assert float(text.get_fontsize()) * 100 / 72 >= 10.9, f"{label} is too small"
         inside = box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1
         assert inside, f"{label} leaves the figure: {box.extents} in {width} x {height}"
     assert shown
@@ -103,6 +103,11 @@ def test_readable_at_page_width(name: str) -> None:
 
 def lines(fig: Figure, axes: int = 0) -> list[Any]:
     return [line for line in fig.axes[axes].lines if line.get_gid() != "chance"]
+
+
+def is_blank(image: Any) -> np.ndarray:
+    """Which entries of a drawn matrix are left blank."""
+    return np.ma.getmaskarray(image.get_array())
 
 
 def test_forward_weights_are_the_rule_s() -> None:
@@ -124,13 +129,13 @@ def test_forward_weights_are_the_rule_s() -> None:
 @pytest.mark.parametrize("replay", ["full", "write_step", "none"])
 @pytest.mark.parametrize("block_offset", [0, 1])
 def test_backward_draws_exactly_the_paths(truncation: str, replay: str, block_offset: int) -> None:
-    setting = {
+    setting: dict[str, Any] = {
         "k_att": 2, "k_trunc": 3, "truncation": truncation, "replay": replay,
         "block_offset": block_offset,
     }  # fmt: skip
     reads = {12: [2, 8], 8: [4]}
     fig = figures.backward_panels({"": {**setting, "reads": reads}}, 12)
-    paths = credit_paths(reads, ScanOptions(k_top=2, **setting), 12)  # type: ignore[arg-type]
+    paths = credit_paths(reads, ScanOptions(k_top=2, **setting), 12)
     ax = fig.axes[0]
     blue = [
         patch for patch in ax.patches
@@ -138,7 +143,7 @@ def test_backward_draws_exactly_the_paths(truncation: str, replay: str, block_of
         and patch.get_edgecolor()[:3] == to_rgb(COLOURS["gradient"])
     ]  # fmt: skip
     assert len(blue) == len(paths.carries) + len(paths.skips) + 1  # and the loss's own arrow
-    crosses = sorted(line.get_xdata()[0] for line in ax.lines if line.get_marker() == "X")
+    crosses = sorted(line.get_xdata()[0] for line in lines(fig) if line.get_marker() == "X")
     expected = [t - 0.5 for t in paths.cuts] + [u + 0.04 for _, u in paths.closed]
     assert crosses == pytest.approx(sorted(expected))
     assert ("by no skip" in alt_of(fig)) == (replay == "none")
@@ -174,8 +179,7 @@ def test_forward_refuses() -> None:
 
 def test_credit_matrix_shows_every_entry() -> None:
     fig = figures.credit_matrix(GRAPH)
-    shown = fig.axes[0].images[1].get_array()
-    assert ((~np.ma.getmaskarray(shown)) == GRAPH.numpy()).all()
+    assert (~is_blank(fig.axes[0].images[1]) == GRAPH.numpy()).all()
     assert f"{int(GRAPH.sum())} of 78" in alt_of(fig)
 
 
@@ -185,7 +189,7 @@ def test_credit_matrix_shares_its_scale_and_blanks_zeros() -> None:
     images = [ax.images[1] for ax in fig.axes[:2]]
     assert [image.norm.vmin for image in images] == pytest.approx([0.1, 0.1])
     assert [image.norm.vmax for image in images] == pytest.approx([7.0, 7.0])
-    assert (np.ma.getmaskarray(images[0].get_array()) == (GRAPH.numpy() == 0)).all()
+    assert (is_blank(images[0]) == (GRAPH.numpy() == 0)).all()
 
 
 @pytest.mark.parametrize(
@@ -207,10 +211,10 @@ def test_learning_curve_draws_mean_and_band() -> None:
     mean = lines(fig)[0]
     assert list(mean.get_ydata()) == pytest.approx([20, 70])
     (band,) = fig.axes[0].collections
-    corners = band.get_paths()[0].vertices
+    corners = np.asarray(band.get_paths()[0].vertices)
     assert corners[:, 1].min() == pytest.approx(10) and corners[:, 1].max() == pytest.approx(90)
-    chance = [line for line in fig.axes[0].lines if line.get_gid() == "chance"]
-    assert chance[0].get_ydata()[0] == pytest.approx(12.5)
+    chance = next(line for line in fig.axes[0].lines if line.get_gid() == "chance")
+    assert np.asarray(chance.get_ydata())[0] == pytest.approx(12.5)
 
 
 def test_a_solved_run_keeps_its_last_value() -> None:
@@ -267,9 +271,11 @@ def test_scaling_names_the_exponent() -> None:
     (line,) = lines(fig)
     assert list(line.get_xdata()) == [10, 100]
     assert "1.00" in str(line.get_label()) and "exponent 1.00" in alt_of(fig)
-    for bad in ({}, {"a": []}, {"a": [(0, 1.0)]}):
+    for bad in ([], [(0, 1.0)]):
         with pytest.raises(ValueError, match="must"):
-            figures.scaling(bad)
+            figures.scaling({"a": bad})
+    with pytest.raises(ValueError, match="must"):
+        figures.scaling({})
 
 
 def test_read_weights_needs_equal_lengths() -> None:

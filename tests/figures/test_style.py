@@ -100,7 +100,7 @@ def test_chance_line_completes_an_accuracy_figure() -> None:
     style.chance_line(fig.axes[0], 12.5)
     style.require_complete(fig)
     (line,) = [line for line in fig.axes[0].lines if line.get_gid() == "chance"]
-    assert list(line.get_ydata()) == [12.5, 12.5]
+    assert np.asarray(line.get_ydata()).tolist() == [12.5, 12.5]
     with pytest.raises(ValueError, match="value"):
         style.chance_line(fig.axes[0], float("nan"))
 

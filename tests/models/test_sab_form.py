@@ -15,7 +15,7 @@ from sab.ops.sab_scan import FORMS, ScanOptions, dispatch
 from sab.ops.sab_scan.dispatch import choose_form
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
-SMALL = {"input_size": 3, "hidden_size": 6, "output_size": 4}
+SMALL: dict[str, Any] = {"input_size": 3, "hidden_size": 6, "output_size": 4}
 
 
 def draw(*size: int, seed: int = 0) -> Tensor:

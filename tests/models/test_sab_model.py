@@ -187,7 +187,7 @@ def test_layer_is_the_scan_batch_first() -> None:
 
 def test_options_reach_the_scan() -> None:
     names = ScanOptions.names()
-    settings = {
+    settings: dict[str, Any] = {
         "k_top": 2, "k_att": 3, "k_trunc": 4, "truncation": "sliding", "block_offset": 1,
         "replay": "none", "score_gradient": "states", "score": "separable",
         "threshold": "k_top", "short_memory": "raw", "initial_memory": "zero",

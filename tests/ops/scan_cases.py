@@ -60,6 +60,14 @@ class Case:
         steps, batch, _ = self.view(self.x).shape
         return steps, batch
 
+    def loss(self, h: Tensor, s: Tensor) -> Tensor:
+        """The scalar whose gradients at h and s are ``dh`` and ``ds``."""
+        total = torch.zeros((), dtype=h.dtype)
+        for out, grad in ((h, self.dh), (s, self.ds)):
+            if grad is not None:
+                total = total + (out * grad).sum()
+        return total
+
     def to(self, dtype: torch.dtype) -> Case:
         """The same numbers in another precision, with leaves of their own."""
 
@@ -190,11 +198,7 @@ def run(case: Case, form: str, **settings: Any) -> Outcome:
 
 
 def differentiate(case: Case, out: Outcome) -> Outcome:
-    loss = torch.zeros((), dtype=out.h.dtype)
-    if case.dh is not None:
-        loss = loss + (out.h * case.dh).sum()
-    if case.ds is not None:
-        loss = loss + (out.s * case.ds).sum()
+    loss = case.loss(out.h, out.s)
     names, leaves = zip(*case.leaves.items(), strict=True)
     grads: Sequence[Tensor | None] = [None] * len(leaves)
     if loss.requires_grad:

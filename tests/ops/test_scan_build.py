@@ -41,14 +41,16 @@ print("FILE", getattr(built, "__file__", None))
 PORTABLE = 'cpp._flags = lambda: ["-O0", "-std=c++20"]'
 
 
-def start(change: str = "", **environment: str) -> subprocess.Popen[str]:
+def start(
+    change: str = "", cwd: Path = Path(__file__).parents[2], **environment: str
+) -> subprocess.Popen[str]:
     inherited = {k: v for k, v in os.environ.items() if k not in ("SAB_SCAN", "CXX")}
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(RUN).format(change=change)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parents[2],
+        cwd=cwd,
         env={**inherited, "OMP_NUM_THREADS": "1", **environment},
     )
 
@@ -99,6 +101,25 @@ def test_two_processes_load_the_same_build() -> None:
     found = [finish(process) for process in [start() for _ in range(2)]]
     assert found[0] == found[1]
     assert found[0][0]["FORM"] == "cpp" and not found[0][1]
+
+
+def test_a_second_clone_loads_the_build_of_the_first(tmp_path: Path) -> None:
+    """Ninja would build for it again, and then for the first again: the paths differ."""
+    assert cpp.load_scan() is not None
+    source = Path(cpp.__file__).parents[2]
+    shutil.copytree(source, tmp_path / "sab", ignore=shutil.ignore_patterns("__pycache__"))
+    printed, log = finish(start(cwd=tmp_path, CXX="/nonexistent", PYTHONPATH=str(tmp_path)))
+    assert printed["FORM"] == "cpp" and not log
+    assert printed == finish(start())[0]
+
+
+def test_a_build_cut_off_is_not_loaded(tmp_path: Path) -> None:
+    assert cpp._finished(tmp_path, "scan") is None  # never built
+    (tmp_path / "scan.so").write_bytes(b"\x7fELF")
+    assert cpp._finished(tmp_path, "scan") is None  # no process has loaded it yet
+    (tmp_path / "loaded").touch()
+    assert cpp._finished(tmp_path, "scan") is None
+    assert not (tmp_path / "loaded").exists(), "the next process builds again"
 
 
 def test_a_machine_with_a_compiler_builds() -> None:

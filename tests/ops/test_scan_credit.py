@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -80,14 +81,14 @@ def test_sliding_s_gradient_is_that_of_a_fresh_start() -> None:
 
 
 def test_truncation_changes_no_value() -> None:
-    settings: list[dict[str, object]] = [
+    settings: list[dict[str, Any]] = [
         {"k_trunc": None},
         *({"k_trunc": k, "block_offset": o} for k in (1, 3) for o in (0, 1)),
         *({"k_trunc": k, "truncation": "sliding"} for k in (1, 3)),
     ]
     outputs = []
     for setting in settings:
-        case = draw_case(ScanOptions(k_top=2, **setting), steps=9)  # type: ignore[arg-type]
+        case = draw_case(ScanOptions(k_top=2, **setting), steps=9)
         outputs.append(sab_scan(case.x, case.weights, case.state, case.options, form="reference"))
     for h, s, *_ in outputs[1:]:
         assert difference(outputs[0][0], h) <= 1e-13 and difference(outputs[0][1], s) <= 1e-13

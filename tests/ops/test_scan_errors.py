@@ -88,7 +88,8 @@ def test_bad_tensors_are_refused(form: str, change: dict[str, Tensor], message: 
             at = int(name[1]) - 1
             w = w._replace(scorer=(*w.scorer[:at], value, *w.scorer[at + 1 :]))
         else:
-            state = dataclasses.replace(state, **{name: value})
+            change_state: dict[str, Any] = {name: value}
+            state = dataclasses.replace(state, **change_state)
     with pytest.raises(ValueError) as error:
         sab_scan(case.x, w, state, case.options, case.lengths, form=form)
     text = str(error.value).replace(",)", ")")

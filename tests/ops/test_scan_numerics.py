@@ -67,10 +67,10 @@ def test_lazy_retrieval_on_random_inputs() -> None:
 
 
 @pytest.fixture
-def poisoned() -> Iterator[None]:
+def poisoned(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every buffer that is not written starts as NaN (or a huge integer), in C++ as in torch."""
     torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = True
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
     try:
         assert torch.empty(3).isnan().all()
         assert torch.zeros(2).new_empty(3).isnan().all()

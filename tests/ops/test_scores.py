@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 import torch
@@ -24,27 +24,33 @@ W1, W2, W3 = draw(D, N, seed=3), draw(D, P, seed=4), draw(D, seed=5)
 W, W_MEMORY, W_QUERY = draw(N, P, seed=6), draw(N, seed=7), draw(P, seed=8)
 
 Score = Callable[..., Tensor]
+
+
+def total(terms: Iterable[Tensor]) -> Tensor:
+    return sum(terms, torch.zeros((), dtype=torch.float64))
+
+
 CASES: dict[str, tuple[Score, tuple[Tensor, ...], Score]] = {
     # name: (function, its arguments, the same for one memory m and one query q)
     "additive": (
         additive,
         (MEMORIES, Q_OTHER, W1, W2, W3),
-        lambda m, q: sum(
-            W3[j] * torch.tanh(sum(W1[j] * m) + sum(W2[j] * q)) for j in range(D)
+        lambda m, q: total(
+            W3[j] * torch.tanh(total(W1[j] * m) + total(W2[j] * q)) for j in range(D)
         ),
     ),
-    "dot": (dot, (MEMORIES, Q_SAME), lambda m, q: sum(m * q)),
-    "scaled_dot": (scaled_dot, (MEMORIES, Q_SAME), lambda m, q: sum(m * q) / N**0.5),
+    "dot": (dot, (MEMORIES, Q_SAME), lambda m, q: total(m * q)),
+    "scaled_dot": (scaled_dot, (MEMORIES, Q_SAME), lambda m, q: total(m * q) / N**0.5),
     "bilinear": (
         bilinear,
         (MEMORIES, Q_OTHER, W),
-        lambda m, q: sum(m[i] * W[i, j] * q[j] for i in range(N) for j in range(P)),
+        lambda m, q: total(m[i] * W[i, j] * q[j] for i in range(N) for j in range(P)),
     ),
     "separable": (
         separable,
         (MEMORIES, Q_OTHER, W_MEMORY, W_QUERY),
-        lambda m, q: sum(W_MEMORY[i] * torch.tanh(m[i]) for i in range(N))
-        + sum(W_QUERY[j] * torch.tanh(q[j]) for j in range(P)),
+        lambda m, q: total(W_MEMORY[i] * torch.tanh(m[i]) for i in range(N))
+        + total(W_QUERY[j] * torch.tanh(q[j]) for j in range(P)),
     ),
 }  # fmt: skip
 

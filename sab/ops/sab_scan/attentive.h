@@ -30,15 +30,14 @@ std::vector<Tensor> attend_forward(Tensor x, Tensor w_all, Tensor w1, Tensor w2,
     *hp = h.data_ptr<R>(), *sp = s.data_ptr<R>(), *ap = alpha.data_ptr<R>(), *mp = memory.data_ptr<R>(),
     *kp = keys.data_ptr<R>(), *ep = ekeys.data_ptr<R>(), *rp = reach.data_ptr<R>(), *krp = key_rows.data_ptr<R>();
   const int64_t *from = start.data_ptr<int64_t>(), *len = lengths.data_ptr<int64_t>();
-  const Tensor w_all_t = w_all.t(), w1_t = w1.t(), w2_t = w2.t();
+  const Packed<R> to_gates(w_all.t()), to_query(w2.t()), to_key(w1.t());
   const int64_t z_slots = z.size(0);
   const bool large = is_large(w_all);
   R weight_sum = 0;
   for (int64_t j = 0; j < D; ++j) weight_sum += w3p[j];
 
   auto run = [&](int64_t first, int64_t last) {
-    Rows z_rows(z, first, last, L, true), z_next(z, first, last, n, true), g_rows(gates, first, last, 4 * n, true),
-        hh_rows(hh, first, last, n, true), q_rows(q, first, last, D, true), k_rows(key_rows, first, last, D, false);
+    const int64_t rows = last - first;
     auto put_input = [&](int64_t b, int64_t t) {
       R* row = zp + ((t % z_slots) * B + b) * L + n;
       std::memcpy(row, xp + (t * B + b) * I, I * sizeof(R));
@@ -54,12 +53,12 @@ std::vector<Tensor> attend_forward(Tensor x, Tensor w_all, Tensor w1, Tensor w2,
     for (int64_t t = 0; t < T; ++t) {
       const int64_t zt = t % z_slots, zn = (t + 1) % z_slots, k = saving ? t : 0;
       const int64_t ck = saving ? t : t % 2, cn = saving ? t + 1 : (t + 1) % 2;
-      multiply(z_rows.at(zt), w_all_t, g_rows.at(k));
+      product(zp + (zt * B + first) * L, L, rows, to_gates, gp + (k * B + first) * 4 * n, 4 * n, large);
       over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
         for (int64_t b = b0; b < b1; ++b)
           cell_forward(gp + (k * B + b) * 4 * n, cp + (ck * B + b) * n, cp + (cn * B + b) * n, hhp + (k * B + b) * n, n);
       });
-      multiply(hh_rows.at(k), w2_t, q_rows.at(k));
+      product(hhp + (k * B + first) * n, n, rows, to_query, qp + (k * B + first) * D, D, large);
       over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
         std::vector<R> eq(D);
         for (int64_t b = b0; b < b1; ++b) {
@@ -77,7 +76,7 @@ std::vector<Tensor> attend_forward(Tensor x, Tensor w_all, Tensor w1, Tensor w2,
             const R q_reach = prepare(qr, eq.data(), D);
             for (int64_t i = 0; i < held; ++i) {
               const int64_t m = b * N + i;
-              al[i] = score_(kp + m * D, ep + m * D, rp[m] + q_reach, qr, eq.data(), w3p, weight_sum, D);
+              al[i] = score_(kp + m * D, ep + m * D, std::max(rp[m], q_reach), qr, eq.data(), w3p, weight_sum, D);
             }
             softmax_row(al, held);
             for (int64_t i = 0; i < held; ++i) add_scaled(so, al[i], mp + (b * N + i) * n, n);
@@ -87,7 +86,7 @@ std::vector<Tensor> attend_forward(Tensor x, Tensor w_all, Tensor w1, Tensor w2,
           std::memcpy(mp + (b * N + held) * n, hn, n * sizeof(R));
         }
       });
-      multiply(z_next.at(zn), w1_t, k_rows.at(0));
+      product(zp + (zn * B + first) * L, L, rows, to_key, krp + first * D, D, large);
       over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
         for (int64_t b = b0; b < b1; ++b) {
           if (t >= len[b]) continue;
@@ -122,12 +121,11 @@ std::vector<Tensor> attend_backward(Tensor dh_out, Tensor ds_out, Tensor w_all, 
     *dw3p = dw3.data_ptr<R>(), *carryp = carry.data_ptr<R>(), *dcp = dc.data_ptr<R>(), *dhatp = dhat.data_ptr<R>(),
     *dkr = dk_rows.data_ptr<R>(), *ep = ekeys.data_ptr<R>(), *rp = reach.data_ptr<R>();
   const int64_t *from = start.data_ptr<int64_t>(), *len = lengths.data_ptr<int64_t>();
-  const Tensor w_hh = w_all.narrow(1, 0, n);
+  const Packed<R> from_gates(w_all.narrow(1, 0, n)), from_query(w2), from_key(w1);
   const bool large = is_large(w_all);
 
   auto run = [&](int64_t first, int64_t last) {
-    Rows dg_rows(dg, first, last, 4 * n, true), dq_rows(dq, first, last, D, true), carry_rows(carry, first, last, n, false),
-        dhat_rows(dhat, first, last, n, false), k_rows(dk_rows, first, last, D, false);
+    const int64_t rows = last - first;
     for (int64_t b = first; b < last; ++b)
       for (int64_t i = 0; i < from[b] + len[b]; ++i)
         rp[b * N + i] = prepare(kp + (b * N + i) * D, ep + (b * N + i) * D, D);
@@ -139,7 +137,7 @@ std::vector<Tensor> attend_backward(Tensor dh_out, Tensor ds_out, Tensor w_all, 
         for (int64_t j = 0; j < n; ++j) dhatp[b * n + j] = live ? carryp[b * n + j] + dhp[at * n + j] + dmp[m * n + j] : 0;
         for (int64_t j = 0; j < D; ++j) dkr[b * D + j] = live ? dkp[m * D + j] : 0;
       }
-      multiply_add(k_rows.at(0), w1, dhat_rows.at(0));
+      product(dkr + first * D, D, rows, from_key, dhatp + first * n, n, large, true);
       over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
         std::vector<R> ds(n), eq(D), da(N);
         for (int64_t b = b0; b < b1; ++b) {
@@ -163,7 +161,7 @@ std::vector<Tensor> attend_backward(Tensor dh_out, Tensor ds_out, Tensor w_all, 
             const int64_t m = b * N + i;
             const R *__restrict key = kp + m * D, *__restrict ekey = ep + m * D;
             R* __restrict dkey = dkp + m * D;
-            if (uses_exp(rp[m] + q_reach)) {
+            if (uses_exp(std::max(rp[m], q_reach))) {
 #pragma omp simd
               for (int64_t j = 0; j < D; ++j) {
                 const R r = 1 / (1 + ekey[j] * eq[j]), v = 4 * d * w3p[j] * r * (1 - r);
@@ -179,7 +177,7 @@ std::vector<Tensor> attend_backward(Tensor dh_out, Tensor ds_out, Tensor w_all, 
           }
         }
       });
-      multiply_add(dq_rows.at(t), w2, dhat_rows.at(0));
+      product(dqp + (t * B + first) * D, D, rows, from_query, dhatp + first * n, n, large, true);
       bool all_cut = true;
       for (int64_t b = first; b < last; ++b) {
         const int64_t at = t * B + b;
@@ -187,11 +185,12 @@ std::vector<Tensor> attend_backward(Tensor dh_out, Tensor ds_out, Tensor w_all, 
           std::fill(dgp + at * 4 * n, dgp + (at + 1) * 4 * n, R(0));
           continue;
         }
-        cell_backward<R, false>(gp + at * 4 * n, cp + at * n, cp + (at + B) * n, dhatp + b * n, dcp + b * n,
-                                dgp + at * 4 * n, n);
+        std::memcpy(dgp + at * 4 * n, gp + at * 4 * n, 4 * n * sizeof(R));
+        cell_backward(dgp + at * 4 * n, cp + at * n, cp + (at + B) * n, dhatp + b * n, dcp + b * n, n);
         all_cut = all_cut && k_trunc > 0 && (from[b] + t) % k_trunc == 0;
       }
-      if (!all_cut && t > 0) multiply(dg_rows.at(t), w_hh, carry_rows.at(0));
+      if (!all_cut && t > 0)
+        product(dgp + (t * B + first) * 4 * n, 4 * n, rows, from_gates, carryp + first * n, n, large);
       for (int64_t b = first; b < last; ++b)
         if (k_trunc > 0 && t < len[b] && (from[b] + t) % k_trunc == 0) {
           std::fill(carryp + b * n, carryp + (b + 1) * n, R(0));

@@ -25,7 +25,15 @@ import torch
 log = logging.getLogger("sab")
 STALE_SECONDS = 900  # a build takes one to two minutes
 # scan.cpp is compiled and includes the headers; a change of any of them makes a new build.
-SOURCES = ("scan.cpp", "scan_common.h", "scan_math.h", "attentive.h")
+SOURCES = (
+    "scan.cpp",
+    "scan_common.h",
+    "scan_gemm.h",
+    "scan_math.h",
+    "scan_read.h",
+    "scan_vector.h",
+    "attentive.h",
+)
 
 
 def _flags() -> list[str]:

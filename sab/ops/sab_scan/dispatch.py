@@ -80,8 +80,8 @@ def sab_scan(
             hand-derived backward: ``"torch"`` (CPU and GPU), ``"cpp"`` (CPU) or ``"graph"`` (the
             torch form in a CUDA graph; fresh state, no lengths, see `graph_scan`). All give the
             same results.
-        save: of the torch and C++ forms, ``"activations"`` or ``"recompute"`` (less memory, more
-            time).
+        save: of the torch and C++ forms, ``"activations"`` or ``"recompute"`` (less memory between
+            the passes, more time; the backward pass itself needs as much).
         lazy: of the C++ form, skip scores that provably cannot enter the selection.
 
     Returns:

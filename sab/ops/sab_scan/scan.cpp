@@ -6,27 +6,13 @@
 //  * tanh(k + q) = 1 − 2/(1 + e^{2k} e^{2q}): with e^{2k} kept since the write and e^{2q} once a step, an element of a
 //    score costs a few multiplications and half a division, and is as exact as tanh (the error is absolute).
 //  * Only the k_top + 1 candidates carry gradient, so a read's backward does not depend on how much is held.
-//  * Weight gradients are one product each, after the loop.
+//  * The small products of a step use matrices packed once (scan_gemm.h); weight gradients are one product each, after
+//    the loop.
+//  * The gradient of the gates takes the place of the activations.
 #include "scan_common.h"
+#include "scan_read.h"
 
 namespace {
-
-enum Replay { REPLAY_FULL, REPLAY_WRITE_STEP, REPLAY_NONE };
-enum Short { SHORT_MARGIN, SHORT_SOFTMAX, SHORT_RAW };
-enum Mode : uint8_t { MODE_FIXED, MODE_MARGIN, MODE_SOFTMAX, MODE_RAW };  // how a read's weights depend on its scores
-enum Save { SAVE_NOTHING, SAVE_ACTIVATIONS, SAVE_RECOMPUTE };
-constexpr double RELEASED_EPS = 1e-7;
-
-struct Options {
-  int64_t k_top, k_att, k_trunc, block_offset, replay, states, separable, released_threshold, short_memory, zero_slots,
-      save, lazy;
-  int64_t width() const { return released_threshold ? k_top : k_top + 1; }  // candidates of a read
-};
-
-Options unpack(const std::vector<int64_t>& o) {
-  TORCH_CHECK(o.size() == 12, "scan: 12 options expected, got ", o.size());
-  return {o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7], o[8], o[9], o[10], o[11]};
-}
 
 struct Clock {  // per-sample time; padded steps do not count
   const int64_t *start, *lengths;
@@ -51,140 +37,6 @@ struct Clock {  // per-sample time; padded steps do not count
   }
 };
 
-// One sample's retrieval: its scores, and what lazy retrieval needs to know of them.
-template <class R>
-struct Reader {
-  int64_t d, width, held_before = 0, computed = 0, considered = 0;
-  std::vector<R> eq, best, score, last_query;
-  std::vector<double> anchor;  // a memory's score when last computed, less the query's path by then
-  std::vector<int32_t> chosen, kept;
-  double path = 0;  // Σ over steps of Σ_j |w3_j| |Δq_j|
-
-  Reader(int64_t d_, int64_t width_, int64_t capacity, bool lazy)
-      : d(d_), width(width_), eq(d_), best(width_), score(lazy ? capacity : 0), last_query(d_),
-        anchor(lazy ? capacity : 0, std::numeric_limits<double>::infinity()), chosen(width_) {}
-
-  // The best min(width, held) memories by (score descending, index ascending) into chosen and best.
-  int64_t retrieve(const R* key, const R* ekey, const R* reach, const R* q, const R* w3, R weight_sum,
-                   double weight_l1, int64_t held, bool separable, bool lazy) {
-    const int64_t keep = std::min(width, held);
-    const R q_reach = separable ? R(0) : prepare(q, eq.data(), d);
-    auto evaluate = [&](int64_t i) {
-      ++computed;
-      if (separable) return key[i] + q[0];
-      return score_(key + i * d, ekey + i * d, reach[i] + q_reach, q, eq.data(), w3, weight_sum, d);
-    };
-    considered += held;
-    // Lazy: |a(q') − a(q)| ≤ Σ |w3| |q' − q|, so a memory whose last score plus the query's path since then stays
-    // below the worst kept score cannot enter, and needs no tanh.
-    R bar = -std::numeric_limits<R>::infinity();
-    double slack = 0;
-    kept.clear();
-    if (lazy) {
-      double moved = 0;
-      for (int64_t j = 0; j < d; ++j) moved += std::abs(double(w3[j])) * std::abs(double(q[j]) - double(last_query[j]));
-      path += moved;
-      std::memcpy(last_query.data(), q, d * sizeof(R));
-      slack = 64 * double(std::numeric_limits<R>::epsilon()) * weight_l1;
-      if (keep == width && held_before >= width) {  // last step's choice sets this step's bar
-        kept.assign(chosen.begin(), chosen.begin() + width);
-        std::sort(kept.begin(), kept.end());
-        bar = std::numeric_limits<R>::infinity();
-        for (const int32_t i : kept) {
-          score[i] = evaluate(i);
-          anchor[i] = double(score[i]) - path;
-          bar = std::min(bar, score[i]);
-        }
-        if (std::isnan(bar)) bar = -std::numeric_limits<R>::infinity();
-      }
-    }
-    held_before = held;
-    int64_t filled = 0;
-    size_t next_kept = 0;
-    for (int64_t i = 0; i < held; ++i) {
-      R a;
-      if (next_kept < kept.size() && kept[next_kept] == i) {
-        a = score[i];
-        ++next_kept;
-      } else {
-        if (lazy && anchor[i] + path + slack < double(bar)) continue;
-        a = evaluate(i);
-        if (lazy) score[i] = a, anchor[i] = double(a) - path;
-      }
-      if (filled < keep || a > best[filled - 1]) {
-        int64_t p = filled < keep ? filled++ : filled - 1;
-        for (; p > 0 && best[p - 1] < a; --p) best[p] = best[p - 1], chosen[p] = chosen[p - 1];
-        best[p] = a, chosen[p] = int32_t(i);
-        if (filled == keep) bar = std::max(bar, best[keep - 1]);
-      }
-    }
-    return filled;
-  }
-};
-
-// The rule of sparse_weights.weigh on `used` candidates' scores; returns how the weights depend on them.
-template <class R>
-Mode weigh(const R* best, int64_t used, int64_t held, const Options& o, R* alpha, R* total) {
-  if (used == 0) return MODE_FIXED;
-  *total = 1;
-  if (held <= o.k_top && o.short_memory == SHORT_RAW) {
-    std::copy(best, best + used, alpha);
-    return MODE_RAW;
-  }
-  if (held <= o.k_top && o.short_memory == SHORT_SOFTMAX) {
-    R sum = 0;
-    for (int64_t p = 0; p < used; ++p) sum += alpha[p] = std::exp(best[p] - best[0]);
-    for (int64_t p = 0; p < used; ++p) alpha[p] /= sum;
-    return held == 1 ? MODE_FIXED : MODE_SOFTMAX;
-  }
-  const R tau = best[used - 1] + (o.released_threshold ? R(RELEASED_EPS) : R(0));
-  R sum = 0;
-  int64_t positive = 0;
-  for (int64_t p = 0; p < used; ++p) {
-    const R margin = best[p] - tau;
-    alpha[p] = margin > 0 ? margin : R(0);
-    sum += alpha[p];
-    positive += alpha[p] > 0;
-  }
-  if (o.released_threshold) {
-    *total = sum + R(RELEASED_EPS);
-    for (int64_t p = 0; p < used; ++p) alpha[p] /= *total;
-    return positive ? MODE_MARGIN : MODE_FIXED;
-  }
-  const R size = std::max(std::abs(best[0]), std::abs(tau));
-  if (!(sum > 8 * (std::numeric_limits<R>::epsilon() * size + std::numeric_limits<R>::min()))) {  // tied
-    const int64_t read = std::min(used, o.k_top);
-    for (int64_t p = 0; p < used; ++p) alpha[p] = p < read ? R(1) / R(read) : R(0);
-    return MODE_FIXED;
-  }
-  if (positive == 1) {
-    for (int64_t p = 0; p < used; ++p) alpha[p] = p == 0 ? R(1) : R(0);
-    return MODE_FIXED;
-  }
-  *total = sum;
-  for (int64_t p = 0; p < used; ++p) alpha[p] /= sum;
-  return MODE_MARGIN;
-}
-
-// Gradient of the candidates' scores from the gradient g of their weights.
-template <class R>
-void weigh_backward(Mode mode, const R* alpha, R total, const R* g, int64_t used, R* da) {
-  if (mode == MODE_RAW) {
-    std::copy(g, g + used, da);
-    return;
-  }
-  R mean = 0;
-  for (int64_t p = 0; p < used; ++p) mean += alpha[p] * g[p];
-  R sum = 0;
-  for (int64_t p = 0; p < used; ++p) {
-    if (mode == MODE_SOFTMAX)
-      da[p] = alpha[p] * (g[p] - mean);
-    else
-      sum += da[p] = alpha[p] > 0 ? (g[p] - mean) / total : R(0);
-  }
-  if (mode == MODE_MARGIN) da[used - 1] -= sum;  // the threshold's share
-}
-
 // Inputs: x (T,B,I); w_all (4n,L) = [W_hh | W_ih | b | 0]; scorer w1 (d,n), w2 (d,n), w3 (d), or w_memory (1,n),
 // w_query (1,n), none. memory (B,N,n) and keys (B,N,D) are filled in place, the first slots given.
 template <class R>
@@ -196,13 +48,13 @@ std::vector<Tensor> forward_(Tensor x, Tensor w_all, Tensor w1, Tensor w2, Tenso
   const int64_t kept_steps = saving ? T : 1;
   const auto like = w_all.options();
   // z rows are [h(t−1), x(t), 1, 0…]: one product gives all gates, and one more all their weights' gradients.
-  Tensor z = at::empty({saving ? T + 1 : 2, B, L}, like);
-  Tensor gates = o.save == SAVE_ACTIVATIONS ? reusable({T, B, 4 * n}, like) : at::empty({1, B, 4 * n}, like);
-  Tensor c = at::empty({kept_steps + 1, B, n}, like), hh = at::empty({kept_steps, B, n}, like);
-  Tensor q = at::empty({kept_steps, B, D}, like), h = at::empty({T, B, n}, like), s = at::empty({T, B, n}, like);
+  Tensor z = reusable({saving ? T + 1 : 2, B, L}, like);
+  Tensor gates = reusable({o.save == SAVE_ACTIVATIONS ? T : 1, B, 4 * n}, like);
+  Tensor c = reusable({kept_steps + 1, B, n}, like), hh = reusable({kept_steps, B, n}, like);
+  Tensor q = reusable({kept_steps, B, D}, like), h = reusable({T, B, n}, like), s = reusable({T, B, n}, like);
   Tensor index = at::empty({T, B, K}, like.dtype(at::kInt)), alpha = at::empty({T, B, K}, like);
   Tensor total = at::empty({kept_steps, B}, like), mode = at::empty({T, B}, like.dtype(at::kByte));
-  Tensor ekeys = separable ? at::empty({0}, like) : at::empty_like(keys), reach = at::empty({B, N}, like);
+  Tensor ekeys = reusable({separable ? 0 : B, N, D}, like), reach = at::empty({B, N}, like);
   Tensor key_rows = at::empty({B, D}, like);
   Tensor counts = at::zeros({2}, like.dtype(at::kLong));
 
@@ -219,14 +71,13 @@ std::vector<Tensor> forward_(Tensor x, Tensor w_all, Tensor w1, Tensor w2, Tenso
   double weight_l1 = 0;
   for (int64_t j = 0; !separable && j < D; ++j) weight_sum += w3p[j], weight_l1 += std::abs(double(w3p[j]));
 
-  const Tensor w_all_t = w_all.t(), w1_t = w1.t(), w2_t = w2.t();
+  const Packed<R> to_gates(w_all.t()), to_query(w2.t()), to_key(w1.t());
   const int64_t z_slots = z.size(0);
   const bool large = is_large(w_all);
   std::vector<Reader<R>> readers(B, Reader<R>(D, K, N, lazy));
 
   auto run = [&](int64_t first, int64_t last) {
-    Rows z_rows(z, first, last, L, true), z_next(z, first, last, n, true), g_rows(gates, first, last, 4 * n, true),
-        hh_rows(hh, first, last, n, true), q_rows(q, first, last, D, true), k_rows(key_rows, first, last, D, false);
+    const int64_t rows = last - first;
     auto put_input = [&](int64_t b, int64_t t) {
       R* row = zp + ((t % z_slots) * B + b) * L + n;
       std::memcpy(row, xp + (t * B + b) * I, I * sizeof(R));
@@ -246,12 +97,12 @@ std::vector<Tensor> forward_(Tensor x, Tensor w_all, Tensor w1, Tensor w2, Tenso
     for (int64_t t = 0; t < T; ++t) {
       const int64_t zt = t % z_slots, zn = (t + 1) % z_slots, k = saving ? t : 0, gk = o.save == SAVE_ACTIVATIONS ? t : 0;
       const int64_t ck = saving ? t : t % 2, cn = saving ? t + 1 : (t + 1) % 2;
-      multiply(z_rows.at(zt), w_all_t, g_rows.at(gk));
+      product(zp + (zt * B + first) * L, L, rows, to_gates, gp + (gk * B + first) * 4 * n, 4 * n, large);
       over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
         for (int64_t b = b0; b < b1; ++b)
           cell_forward(gp + (gk * B + b) * 4 * n, cp + (ck * B + b) * n, cp + (cn * B + b) * n, hhp + (k * B + b) * n, n);
       });
-      if (!separable) multiply(hh_rows.at(k), w2_t, q_rows.at(k));
+      if (!separable) product(hhp + (k * B + first) * n, n, rows, to_query, qp + (k * B + first) * D, D, large);
       const bool writing = clock.any_writes(t, first, last);
       over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
         for (int64_t b = b0; b < b1; ++b) {
@@ -292,7 +143,7 @@ std::vector<Tensor> forward_(Tensor x, Tensor w_all, Tensor w1, Tensor w2, Tenso
         }
       });
       if (!writing) continue;
-      if (!separable) multiply(z_next.at(zn), w1_t, k_rows.at(0));
+      if (!separable) product(zp + (zn * B + first) * L, L, rows, to_key, krp + first * D, D, large);
       over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
         for (int64_t b = b0; b < b1; ++b) {
           if (!clock.writes(t, b)) continue;
@@ -319,6 +170,7 @@ std::vector<Tensor> forward_(Tensor x, Tensor w_all, Tensor w1, Tensor w2, Tenso
   return {h, s, h_end, c_end, index, alpha, mode, counts, z, gates, c, hh, q, total};
 }
 
+// The activated gates become the gradient of the gates before activation. With SAVE_RECOMPUTE they are computed again.
 template <class R>
 std::vector<Tensor> backward_(Tensor dh_out, Tensor ds_out, Tensor w_all, Tensor w1, Tensor w2, Tensor w3, Tensor memory,
                               Tensor keys, Tensor start, Tensor lengths, Tensor index, Tensor alpha, Tensor mode, Tensor z,
@@ -328,34 +180,31 @@ std::vector<Tensor> backward_(Tensor dh_out, Tensor ds_out, Tensor w_all, Tensor
   const bool separable = o.separable, recompute = o.save == SAVE_RECOMPUTE, to_states = o.states;
   const bool replays = o.replay != REPLAY_NONE, key_to_memory = to_states && replays;
   const auto like = w_all.options();
-  Tensor dg = reusable({T, B, 4 * n}, like), dq = at::empty({T, B, D}, like), dk = at::zeros({B, N, D}, like);
-  Tensor dm = at::zeros({replays ? B : 0, N, n}, like);
+  Tensor dg = recompute ? reusable({T, B, 4 * n}, like) : gates, dq = reusable({T, B, D}, like);
+  Tensor dk = reusable({B, N, D}, like).zero_(), dm = reusable({replays ? B : 0, N, n}, like).zero_();
   Tensor carry = at::zeros({B, n}, like), dc = at::zeros({B, n}, like), dhat = at::empty({B, n}, like);
   Tensor dm_rows = at::empty({B, n}, like), dk_rows = at::zeros({B, D}, like);
-  Tensor fresh = at::empty({recompute ? B : 0, 4 * n}, like);
+  Tensor written = at::empty({o.replay == REPLAY_WRITE_STEP ? B : 0, 4 * n}, like);  // gates of a step that is written
   Tensor dw3 = at::zeros({B, separable ? 0 : D}, like);
 
   const R *dhp = dh_out.data_ptr<R>(), *dsp = ds_out.data_ptr<R>(), *w1p = w1.data_ptr<R>(), *w2p = w2.data_ptr<R>(),
           *mp = memory.data_ptr<R>(), *kp = keys.data_ptr<R>(), *ap = alpha.data_ptr<R>(), *cp = c.data_ptr<R>(),
-          *hhp = hh.data_ptr<R>(), *qp = q.data_ptr<R>(), *tp = total.data_ptr<R>();
+          *hhp = hh.data_ptr<R>(), *tp = total.data_ptr<R>(), *zp = z.data_ptr<R>(), *qp = q.data_ptr<R>();
   const R* w3p = separable ? nullptr : w3.data_ptr<R>();
   const int32_t* ip = index.data_ptr<int32_t>();
   const uint8_t* modep = mode.data_ptr<uint8_t>();
   R *dgp = dg.data_ptr<R>(), *dqp = dq.data_ptr<R>(), *dkp = dk.data_ptr<R>(), *dmp = dm.data_ptr<R>(),
     *carryp = carry.data_ptr<R>(), *dcp = dc.data_ptr<R>(), *dhatp = dhat.data_ptr<R>(), *dmr = dm_rows.data_ptr<R>(),
-    *dkr = dk_rows.data_ptr<R>(), *dw3p = dw3.data_ptr<R>();
-  R* gp = recompute ? fresh.data_ptr<R>() : gates.data_ptr<R>();
+    *dkr = dk_rows.data_ptr<R>(), *dw3p = dw3.data_ptr<R>(), *writtenp = written.data_ptr<R>();
   const Clock clock{start.data_ptr<int64_t>(), lengths.data_ptr<int64_t>(), o};
-  const Tensor w_hh = w_all.narrow(1, 0, n), w_all_t = w_all.t();
+  const Packed<R> to_gates(w_all.t()), from_gates(w_all.narrow(1, 0, n)), from_query(w2), from_key(w1);
   const bool large = is_large(w_all);
 
   auto run = [&](int64_t first, int64_t last) {
-    Rows z_rows(z, first, last, L, true), fresh_rows(recompute ? fresh : carry, first, last, recompute ? 4 * n : n, false),
-        dg_rows(dg, first, last, 4 * n, true), dq_rows(dq, first, last, D, true), carry_rows(carry, first, last, n, false),
-        dhat_rows(dhat, first, last, n, false), m_rows(dm_rows, first, last, n, false),
-        k_rows(dk_rows, first, last, D, false);
+    const int64_t rows = last - first;
     for (int64_t t = T - 1; t >= 0; --t) {
-      if (recompute) multiply(z_rows.at(t), w_all_t, fresh_rows.at(0));
+      R *dg_rows = dgp + (t * B + first) * 4 * n, *carry_rows = carryp + first * n;
+      if (recompute) product(zp + (t * B + first) * L, L, rows, to_gates, dg_rows, 4 * n, large);
       const bool writing = replays && clock.any_writes(t, first, last);
       if (writing) {  // all that later reads sent to this step's memory, as value and through its key
         over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
@@ -375,13 +224,13 @@ std::vector<Tensor> backward_(Tensor dh_out, Tensor ds_out, Tensor w_all, Tensor
               }
           }
         });
-        if (!separable && key_to_memory) multiply_add(k_rows.at(0), w1, m_rows.at(0));
+        if (!separable && key_to_memory) product(dkr + first * D, D, rows, from_key, dmr + first * n, n, large, true);
       }
       over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
         std::vector<R> ds(n), g(K), da(K);
         for (int64_t b = b0; b < b1; ++b) {
           const int64_t at = t * B + b;
-          R *dhat_b = dhatp + b * n, *dq_b = dqp + at * D;
+          R *dhat_b = dhatp + b * n, *__restrict dq_b = dqp + at * D;
           std::fill(dq_b, dq_b + D, R(0));
           if (!clock.live(t, b)) {  // the output is a constant zero, and nothing later depends on this step
             std::fill(dhat_b, dhat_b + n, R(0));
@@ -411,8 +260,8 @@ std::vector<Tensor> backward_(Tensor dh_out, Tensor ds_out, Tensor w_all, Tensor
             for (int64_t p = 0; p < used; ++p) dq_b[0] += da[p], dkp[b * N + id[p]] += da[p];
             continue;
           }
-          const R* q_b = qp + at * D;
-          R* dw3_b = dw3p + b * D;
+          const R* __restrict q_b = qp + at * D;
+          R* __restrict dw3_b = dw3p + b * D;
           for (int64_t p = 0; p < used; ++p) {
             const R d = da[p], *__restrict key = kp + (b * N + id[p]) * D;
             R* __restrict dkey = dkp + (b * N + id[p]) * D;
@@ -427,26 +276,27 @@ std::vector<Tensor> backward_(Tensor dh_out, Tensor ds_out, Tensor w_all, Tensor
           }
         }
       });
-      if (to_states && !separable) multiply_add(dq_rows.at(t), w2, dhat_rows.at(0));
+      if (to_states && !separable) product(dqp + (t * B + first) * D, D, rows, from_query, dhatp + first * n, n, large, true);
       over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
         for (int64_t b = b0; b < b1; ++b) {
           const int64_t at = t * B + b;
-          R *g_b = gp + (recompute ? b : at) * 4 * n, *dhat_b = dhatp + b * n, *dg_b = dgp + at * 4 * n;
+          R *dhat_b = dhatp + b * n, *dg_b = dgp + at * 4 * n;
           if (!clock.live(t, b)) {
             std::fill(dg_b, dg_b + 4 * n, R(0));
             continue;
           }
-          if (recompute) activate(g_b, n);
+          if (recompute) activate(dg_b, n);
+          if (o.replay == REPLAY_WRITE_STEP) std::memcpy(writtenp + b * 4 * n, dg_b, 4 * n * sizeof(R));
           if (separable && to_states)
             for (int64_t j = 0; j < n; ++j) {
               const R u = tanh_(hhp[at * n + j]);
               dhat_b[j] += dqp[at] * w2p[j] * (1 - u * u);
             }
-          cell_backward<R, false>(g_b, cp + at * n, cp + (at + B) * n, dhat_b, dcp + b * n, dg_b, n);
+          cell_backward(dg_b, cp + at * n, cp + (at + B) * n, dhat_b, dcp + b * n, n);
         }
       });
       const bool cut = clock.all_cut(t, first, last);
-      if (!cut && t > 0) multiply(dg_rows.at(t), w_hh, carry_rows.at(0));
+      if (!cut && t > 0) product(dg_rows, 4 * n, rows, from_gates, carry_rows, n, large);
       over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
         for (int64_t b = b0; b < b1; ++b) {
           const int64_t at = t * B + b;
@@ -454,9 +304,12 @@ std::vector<Tensor> backward_(Tensor dh_out, Tensor ds_out, Tensor w_all, Tensor
             std::fill(carryp + b * n, carryp + (b + 1) * n, R(0));
             std::fill(dcp + b * n, dcp + (b + 1) * n, R(0));
           }
-          if (writing && o.replay == REPLAY_WRITE_STEP && clock.writes(t, b))
-            cell_backward<R, true>(gp + (recompute ? b : at) * 4 * n, cp + at * n, cp + (at + B) * n, dmr + b * n,
-                                   dcp + b * n, dgp + at * 4 * n, n);
+          if (writing && o.replay == REPLAY_WRITE_STEP && clock.writes(t, b)) {  // through the cell, and no further
+            R *again = writtenp + b * 4 * n, *dg_b = dgp + at * 4 * n;
+            std::vector<R> none(n);
+            cell_backward(again, cp + at * n, cp + (at + B) * n, dmr + b * n, none.data(), n);
+            for (int64_t j = 0; j < 4 * n; ++j) dg_b[j] += again[j];
+          }
         }
       });
     }
@@ -492,6 +345,7 @@ std::vector<Tensor> backward(Tensor dh, Tensor ds, Tensor w_all, Tensor w1, Tens
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("forward", &forward, py::call_guard<py::gil_scoped_release>());
   m.def("backward", &backward, py::call_guard<py::gil_scoped_release>());
+  m.def("give_back", [](const Tensor&) {});  // buffers that nobody holds are found here without it
   m.def("attentive_forward", &attentive_forward, py::call_guard<py::gil_scoped_release>());
   m.def("attentive_backward", &attentive_backward, py::call_guard<py::gil_scoped_release>());
 }

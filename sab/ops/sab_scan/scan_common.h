@@ -1,10 +1,8 @@
-// What the recurrences share: products on slices, threads over samples, the LSTM cell and its backward.
+// What the recurrences share: buffers, threads over samples, the LSTM cell and its backward.
 #pragma once
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/ops/addmm_cpu_dispatch.h>
-#include <ATen/ops/mm_cpu_dispatch.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -16,6 +14,7 @@
 #include <mutex>
 #include <vector>
 
+#include "scan_gemm.h"
 #include "scan_math.h"
 
 namespace {
@@ -25,45 +24,36 @@ using at::Tensor;
 #define BY_TYPE(tensor, call) \
   return tensor.scalar_type() == at::kDouble ? call<double> ARGS : call<float> ARGS
 
-// Rows b0 … b1 of a (T, B, …) or (B, …) tensor at any step, without making a tensor a step.
-struct Rows {
-  Tensor view;
-  int64_t base, step;
-  Rows(const Tensor& t, int64_t b0, int64_t b1, int64_t cols, bool timed) {
-    view = (timed ? t[0] : t).narrow(0, b0, b1 - b0).narrow(1, 0, cols);
-    base = view.storage_offset();
-    step = timed ? t.stride(0) : 0;
-  }
-  const Tensor& at(int64_t t) {
-    view.unsafeGetTensorImpl()->set_storage_offset(base + t * step);
-    return view;
-  }
-};
-
 // A buffer that outlives the call only in a graph. Fresh memory costs more than the work done in it (the system clears
-// every page), so the last few large ones are kept, and serve again when no graph holds them.
+// every page), so large ones are kept, and serve again when nobody holds them. One not asked for in a while goes.
 Tensor reusable(at::IntArrayRef sizes, const at::TensorOptions& like) {
+  struct Kept {
+    Tensor buffer;
+    int64_t served;
+  };
   static std::mutex mutex;
-  static std::vector<Tensor> kept;
+  static std::vector<Kept> pool;
+  static int64_t asked = 0;
+  constexpr int64_t PATIENCE = 64;
   int64_t count = 1;
   for (const int64_t size : sizes) count *= size;
+  if (count * int64_t(like.dtype().itemsize()) < (int64_t(1) << 20)) return at::empty(sizes, like);
+  const auto share = [&](const Tensor& buffer) {  // no view of it: that would follow the buffer's own history and mode
+    Tensor tensor = at::empty({0}, like);
+    tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(buffer.storage());
+    tensor.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
+    return tensor;
+  };
   const std::lock_guard<std::mutex> lock(mutex);
-  for (const Tensor& t : kept)
-    if (t.numel() == count && t.dtype() == like.dtype() && t.storage().use_count() == 1) return t.view(sizes);
-  Tensor fresh = at::empty({count}, like);
-  if (kept.size() == 4) kept.erase(kept.begin());
-  kept.push_back(fresh);
-  return fresh.view(sizes);
-}
-
-void multiply(const Tensor& a, const Tensor& w, const Tensor& out) {
-  Tensor o = out;
-  at::cpu::mm_out(o, a, w);
-}
-
-void multiply_add(const Tensor& a, const Tensor& w, const Tensor& out) {
-  Tensor o = out;
-  at::cpu::addmm_out(o, out, a, w);
+  ++asked;
+  for (Kept& k : pool)
+    if (k.buffer.numel() == count && k.buffer.dtype() == like.dtype() && k.buffer.storage().use_count() == 1) {
+      k.served = asked;
+      return share(k.buffer);
+    }
+  std::erase_if(pool, [&](const Kept& k) { return asked - k.served > PATIENCE; });
+  pool.push_back({at::empty({count}, like), asked});
+  return share(pool.back().buffer);
 }
 
 // Small layers: each thread takes its samples through all the steps. Large ones (weights beyond the caches): the
@@ -111,23 +101,20 @@ void activate(R* __restrict g, int64_t n) {
   for (int64_t j = 3 * n; j < 4 * n; ++j) g[j] = sigmoid_(g[j]);
 }
 
-// Its backward: dhh and dc → dg (4n) and the dc of the step before. add: only through hh, onto dg, dc left alone.
-template <class R, bool add>
-void cell_backward(const R* __restrict g, const R* __restrict c_prev, const R* __restrict c, const R* __restrict dhh,
-                   R* __restrict dc, R* __restrict dg, int64_t n) {
-  const R *__restrict gi = g, *__restrict gf = g + n, *__restrict gg = g + 2 * n, *__restrict go = g + 3 * n;
-  R *__restrict di = dg, *__restrict df = dg + n, *__restrict dz = dg + 2 * n, *__restrict d_o = dg + 3 * n;
+// Its backward, in place: g holds the activations and gets the gradient before activation; dc that of the step before.
+template <class R>
+void cell_backward(R* g, const R* __restrict c_prev, const R* __restrict c, const R* __restrict dhh, R* __restrict dc,
+                   int64_t n) {
+  R *gi = g, *gf = g + n, *gg = g + 2 * n, *go = g + 3 * n;
 #pragma omp simd
   for (int64_t j = 0; j < n; ++j) {
     const R i = gi[j], f = gf[j], z = gg[j], o = go[j], tc = tanh_(c[j]);
-    const R dcell = dhh[j] * o * (1 - tc * tc) + (add ? R(0) : dc[j]);
-    const R vi = dcell * z * i * (1 - i), vf = dcell * c_prev[j] * f * (1 - f), vz = dcell * i * (1 - z * z),
-            vo = dhh[j] * tc * o * (1 - o);
-    di[j] = (add ? di[j] : R(0)) + vi;
-    df[j] = (add ? df[j] : R(0)) + vf;
-    dz[j] = (add ? dz[j] : R(0)) + vz;
-    d_o[j] = (add ? d_o[j] : R(0)) + vo;
-    if (!add) dc[j] = dcell * f;
+    const R dcell = dhh[j] * o * (1 - tc * tc) + dc[j];
+    gi[j] = dcell * z * i * (1 - i);
+    gf[j] = dcell * c_prev[j] * f * (1 - f);
+    gg[j] = dcell * i * (1 - z * z);
+    go[j] = dhh[j] * tc * o * (1 - o);
+    dc[j] = dcell * f;
   }
 }
 

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
+
+#include "scan_vector.h"
 
 // tanh for float: the rational minimax form used by Eigen and XLA, good to about 3e-7.
 inline float tanh_(float x) {
@@ -50,29 +53,27 @@ inline float exp_(float x) {
   return p * scale;
 }
 
-// While |k| + |q| stays below this, e^{2k} e^{2q} and the product of two such terms fit a float.
-constexpr float REACH = 20.0f;
+// While |k| and |q| stay below this, e^{2k} and e^{2q} fit a float; their product may vanish or overflow, and is then as
+// good as 0 or ∞.
+constexpr float REACH = 40.0f;
+constexpr float LARGE = 1e9f;  // 1/LARGE is nothing beside 1, and the product of four such terms fits a float
 
-// ekey = e^{2 key}; returns the largest |key|. Past REACH the exponentials are not used.
+// ekey = e^{2 key}; returns 0, or ∞ where it can't be used: a |key| past REACH, or NaN.
 inline float prepare(const float* __restrict key, float* __restrict ekey, int64_t d) {
-  float largest = 0;
-#pragma omp simd reduction(max : largest)
+  int32_t beyond = 0;
+#pragma omp simd reduction(| : beyond)
   for (int64_t j = 0; j < d; ++j) {
     const float k = key[j], a = k < 0 ? -k : k;
-    largest = a > largest ? a : largest;
+    beyond |= !(a < REACH);
     float x = k > REACH ? REACH : k;
     x = x < -REACH ? -REACH : x;
     ekey[j] = exp_(2 * x);
   }
-  return largest;
+  return beyond ? std::numeric_limits<float>::infinity() : 0.0f;
 }
-inline double prepare(const double* key, double*, int64_t d) {
-  double largest = 0;
-  for (int64_t j = 0; j < d; ++j) largest = std::max(largest, std::abs(key[j]));
-  return largest;
-}
+inline double prepare(const double*, double*, int64_t) { return 0; }
 
-inline bool uses_exp(float reach) { return reach < REACH; }
+inline bool uses_exp(float reach) { return reach == 0; }
 inline bool uses_exp(double) { return false; }
 
 // w3ᵀ tanh(key + q).
@@ -84,14 +85,21 @@ inline float score_(const float* __restrict key, const float* __restrict ekey, f
     for (int64_t j = 0; j < d; ++j) sum += w3[j] * tanh_(key[j] + q[j]);
     return sum;
   }
-  // Two terms over a common denominator: half the divisions.
-  const int64_t half = d / 2;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t j = 0; j < half; ++j) {
-    const float a = 1 + ekey[j] * eq[j], b = 1 + ekey[j + half] * eq[j + half];
-    sum += (w3[j] * b + w3[j + half] * a) / (a * b);
+  constexpr int64_t W = LANES<float>;
+  Vector<float> sums{};
+  int64_t j = 0;
+  for (; j + 4 * W <= d; j += 4 * W) {  // four terms over a common denominator: a quarter of the divisions
+    Vector<float> below[4], weight[4];
+    UNROLL for (int p = 0; p < 4; ++p) {
+      below[p] = at_most(1 + load(ekey + j + p * W) * load(eq + j + p * W), LARGE);
+      weight[p] = load(w3 + j + p * W);
+    }
+    const Vector<float> left = below[0] * below[1], right = below[2] * below[3];
+    sums += ((weight[0] * below[1] + weight[1] * below[0]) * right + (weight[2] * below[3] + weight[3] * below[2]) * left) *
+            reciprocal(left * right);
   }
-  if (d % 2) sum += w3[d - 1] / (1 + ekey[d - 1] * eq[d - 1]);
+  sum = total(sums);
+  for (; j < d; ++j) sum += w3[j] / (1 + ekey[j] * eq[j]);
   return weight_sum - 2 * sum;
 }
 inline double score_(const double* key, const double*, double, const double* q, const double*, const double* w3, double,

@@ -3,7 +3,10 @@
 Takes and returns the same tensors as `scan.cpp`; the comments there name them. Without padding, and
 with all samples at the same step, nothing waits for a value of the GPU, so the whole loop can be
 captured in a CUDA graph. The bookkeeping of the steps and the rule of the weights are in
-`torch_rules.py`.
+`torch_rules.py`, the way back in `torch_backward.py`.
+
+A step is some forty small operations, so what counts is how many there are: views of every step are
+made once, and on a CPU the weights of an ordinary read take a short cut (`quick_weights`).
 """
 
 from __future__ import annotations
@@ -11,56 +14,43 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from sab.ops.sab_scan.torch_backward import backward as backward
 from sab.ops.sab_scan.torch_rules import (
     ACTIVATIONS,
-    FULL,
-    NONE,
+    MARGIN,
     NOTHING,
-    RECOMPUTE,
-    WRITE_STEP,
     Codes,
+    Step,
+    quick_weights,
     schedule,
     select_best,
     weigh,
-    weigh_backward,
 )
 
 REACH = 40.0  # |k|, |q| up to here: e^{2k} e^{2q} may overflow or vanish, and tanh is still right
 
 
-def activate(gates: Tensor, n: int) -> tuple[Tensor, ...]:
-    """Activate the gates (B, 4n) of one step in place; returns the views i, f, g, o (B, n)."""
-    gates[:, : 2 * n].sigmoid_()
-    gates[:, 2 * n : 3 * n].tanh_()
-    gates[:, 3 * n :].sigmoid_()
-    return gates.chunk(4, 1)
+_spare: list[Tensor] = []  # the gates of the last step that was trained on
 
 
-def cell_backward(
-    gates: Tensor, c_prev: Tensor, c: Tensor, dhat: Tensor, dc: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Gradient of one LSTM step.
+def give_back(gates: Tensor) -> None:
+    """Take the room of a graph's gates, which nobody reads any more, for the next graph's.
 
-    Args:
-        gates: (B, 4n), after activation, in the order i, f, g, o.
-        c_prev: (B, n), the cell state before the step.
-        c: (B, n), the cell state after it.
-        dhat: (B, n), gradient of the step's output ĥ.
-        dc: (B, n), gradient of ``c`` from later steps.
-
-    Returns:
-        The gradient of the gates before activation (B, 4n) and of c_prev (B, n).
+    Fresh memory of that size costs a CPU more than the work done in it.
     """
-    i, f, g, o = gates.chunk(4, 1)
-    tc = torch.tanh(c)
-    dc = dc + dhat * o * (1 - tc * tc)
-    parts = (
-        dc * g * i * (1 - i),
-        dc * c_prev * f * (1 - f),
-        dc * i * (1 - g * g),
-        dhat * tc * o * (1 - o),
-    )
-    return torch.cat(parts, 1), dc * f
+    if gates.device.type == "cpu":
+        _spare[:] = [gates.data]
+
+
+def gates_room(steps: int, batch: int, wide: int, like: Tensor) -> Tensor:
+    """A (steps, batch, wide) tensor like ``like``, not yet written."""
+    shape = (steps, batch, wide)
+    try:
+        spare = _spare.pop()
+    except IndexError:
+        return like.new_empty(shape)
+    fits = spare.shape == shape and spare.dtype == like.dtype and like.device.type == "cpu"
+    return spare if fits and not spare.is_inference() else like.new_empty(shape)
 
 
 def forward(
@@ -82,14 +72,13 @@ def forward(
     On the CPU tanh(k + q) is computed from e^{2k} and e^{2q}. Where a key or a query was past
     ``REACH``, which is known at the end, the loop runs again with tanh itself.
     """
-    fast = x.device.type == "cpu"
-    out = _forward(x, w_all, w1, w2, w3, h0, c0, memory, keys, start, lengths, options, fast)
-    if fast and not options[6]:
+    by_exp = x.device.type == "cpu" and not Codes(*options).separable
+    arguments = (x, w_all, w1, w2, w3, h0, c0, memory, keys, start, lengths, options)
+    out = _forward(*arguments, by_exp)
+    if by_exp:
         reach = max((float(v.abs().max()) if v.numel() else 0.0) for v in (keys, out[-1]))
         if not reach < REACH:
-            out = _forward(
-                x, w_all, w1, w2, w3, h0, c0, memory, keys, start, lengths, options, False
-            )
+            out = _forward(*arguments, False)
     return out[:-1]
 
 
@@ -116,197 +105,125 @@ def _forward(
     kept = steps if saving else 1
     new = x.new_empty
     z = x.new_zeros(steps + 1 if saving else 2, batch, wide)
-    gates = new(steps if codes.save == ACTIVATIONS else 1, batch, 4 * n)
+    gates = gates_room(steps if codes.save == ACTIVATIONS else 1, batch, 4 * n, x)
     c, hh, q = new(kept + 1, batch, n), new(kept, batch, n), new(kept, batch, depth)
     h, s = new(steps, batch, n), new(steps, batch, n)
     index = torch.full((steps, batch, width), -1, dtype=torch.int32, device=x.device)
     alpha, total = x.new_zeros(steps, batch, width), x.new_ones(kept, batch)
     mode = torch.zeros(steps, batch, dtype=torch.uint8, device=x.device)
     q_reach = x.new_zeros(())
-    work = new(0 if codes.separable else batch, capacity, depth)
-    weight_sum = w3.sum()
+    work = new(0 if codes.separable else batch * capacity * depth)
     plan = schedule(steps, start, lengths, codes, x.device)
     sample = torch.arange(batch, device=x.device)
+    base = (sample * capacity)[:, None]
     flat_memory = memory.view(batch * capacity, n)
+    # With e^{2k}, what is stored and multiplied is twice the key or query: exact, and halved after.
+    w2_t, w1_t = (2 * w2 if by_exp else w2).T, w1.T
+    one, weight_sum, w3_scaled = x.new_ones(()), w3.sum()[None], -2 * w3
 
-    def key_scores(k: Tensor) -> Tensor:
+    def scored_key(key: Tensor) -> Tensor:
         """What scoring keeps of a key: itself, or e^{2k}."""
-        return (2 * k.clamp(-REACH, REACH)).exp_() if by_exp and not codes.separable else k
+        return (2 * key).exp_() if by_exp else key
+
+    def score(held: int, query: Tensor) -> Tensor:
+        """Scores (B, held) of the query (B, d): 1 − 2/(1 + e^{2k} e^{2q}) is tanh(k + q)."""
+        if codes.separable:
+            return keys[:, :held, 0] + query
+        flat = work[: batch * held * depth].view(batch * held, depth)
+        pairs = flat.view(batch, held, depth)
+        if not by_exp:
+            torch.add(keys[:, :held], query[:, None], out=pairs).tanh_()
+            return (flat @ w3).view(batch, held)
+        torch.addcmul(one, scored[:, :held], query.exp()[:, None], out=pairs).reciprocal_()
+        return torch.addmv(weight_sum, flat, w3_scaled).view(batch, held)
+
+    def read(t: int, k: int, step: Step, scores: Tensor) -> None:
+        """Choose, weigh and sum: index, alpha, total, mode and s of a step."""
+        held = step.most
+        quick = quick_weights(scores, step, codes, out=(alphas[t], totals[k]))
+        if quick is not None:
+            chosen, a = quick, alphas[t][:, : quick.shape[1]]
+            mode[t] = MARGIN
+            index[t, :, : chosen.shape[1]] = chosen
+        else:
+            if step.count is not None:
+                slots = torch.arange(held, device=x.device)
+                scores = scores.masked_fill(slots >= step.count[:, None], -torch.inf)
+            best, chosen = select_best(scores, width)
+            fits = best.shape[1]
+            a, divisor, how = weigh(best, held if step.count is None else step.count, codes)
+            shown = chosen
+            if step.live is not None:
+                a, how = a * step.live, how * step.live[:, 0]
+                shown = torch.where(step.live, shown, -1)
+            if step.count is not None:
+                ranks = torch.arange(fits, device=x.device)
+                shown = torch.where(ranks < step.count[:, None], shown, -1)
+            index[t, :, :fits] = shown
+            alpha[t, :, :fits], total[k], mode[t] = a, divisor, how
+        chosen, a = chosen[:, : codes.k_top], a[:, : codes.k_top]  # they hold all the weight
+        values = flat_memory.index_select(0, (chosen + base).flatten()).view(batch, -1, n)
+        torch.bmm(a[:, None], values, out=all_s[t][:, None])
+
+    def views(whole: Tensor, first: int, last: int) -> tuple[Tensor, ...]:
+        """Columns first … last of every step of a (T, B, …) tensor."""
+        return whole[:, :, first:last].unbind(0)
 
     held_now = plan[0].most
-    scored = torch.empty_like(keys)
-    scored[:, :held_now] = key_scores(keys[:, :held_now])
+    scored = torch.empty_like(keys) if by_exp else keys
+    scored[:, :held_now] = scored_key(keys[:, :held_now])
     z[:, :, n + inputs] = 1
     if saving:
         z[:-1, :, n : n + inputs] = x
     z[0, :, :n], c[0] = h0, c0
+    rows, states, all_gates, all_c = z.unbind(0), views(z, 0, n), gates.unbind(0), c.unbind(0)
+    i, f, g, o = (views(gates, part * n, (part + 1) * n) for part in range(4))
+    all_hh, all_q, all_h, all_s = hh.unbind(0), q.unbind(0), h.unbind(0), s.unbind(0)
+    alphas, totals = alpha.unbind(0), total.unbind(0)
     for t, step in enumerate(plan):
         zt, zn = (t, t + 1) if saving else (t % 2, (t + 1) % 2)
         k, gk = (t if saving else 0), (t if codes.save == ACTIVATIONS else 0)
-        ct, cn = (t, t + 1) if saving else (t % 2, (t + 1) % 2)
         if not saving:
-            z[zt, :, n : n + inputs] = x[t]
-        i, f, g, o = activate(torch.mm(z[zt], w_all.T, out=gates[gk]), n)
-        torch.mul(f, c[ct], out=c[cn]).addcmul_(i, g)
-        torch.mul(o, torch.tanh(c[cn]), out=hh[k])
-        if codes.separable:
-            torch.mm(torch.tanh(hh[k]), w2.T, out=q[k])
+            rows[zt][:, n : n + inputs] = x[t]
+        torch.mm(rows[zt], w_all.T, out=all_gates[gk])
+        g[gk].mul_(2)  # as `activate` does
+        all_gates[gk].sigmoid_()
+        g[gk].mul_(2).sub_(1)
+        torch.mul(f[gk], all_c[zt], out=all_c[zn]).addcmul_(i[gk], g[gk])
+        hat, query = all_hh[k], all_q[k]
+        torch.mul(o[gk], torch.tanh(all_c[zn]), out=hat)
+        torch.mm(torch.tanh(hat) if codes.separable else hat, w2_t, out=query)
+        if step.most:
+            if by_exp and not saving:
+                q_reach = torch.maximum(q_reach, query.abs().max())
+            read(t, k, step, score(step.most, query))
         else:
-            torch.mm(hh[k], w2.T, out=q[k])
-        held = step.most
-        if held:
-            if codes.separable:
-                scores = keys[:, :held, 0] + q[k]
-            elif by_exp:
-                if not saving:
-                    q_reach = torch.maximum(q_reach, q[k].abs().max())
-                buffer = work[:, :held]
-                eq = key_scores(q[k])[:, None]
-                torch.mul(scored[:, :held], eq, out=buffer).add_(1).reciprocal_()
-                scores = weight_sum - 2 * (buffer @ w3)
-            else:
-                buffer = work[:, :held]
-                scores = torch.add(keys[:, :held], q[k][:, None], out=buffer).tanh_() @ w3
-            if step.count is not None:
-                scores = scores.masked_fill(
-                    sample.new_tensor(range(held)) >= step.count[:, None], -torch.inf
-                )
-            best, chosen = select_best(scores, width)
-            fits = best.shape[1]
-            a, divisor, how = weigh(best, held if step.count is None else step.count, codes)
-            if step.live is not None:
-                a, how = a * step.live, how * step.live[:, 0]
-            if step.count is not None or step.live is not None:
-                ranks = torch.arange(fits, device=x.device)
-                shown = ranks < (held if step.count is None else step.count[:, None])
-                shown = shown & (step.live if step.live is not None else True)
-                index[t, :, :fits] = torch.where(shown, chosen, -1)
-            else:
-                index[t, :, :fits] = chosen
-            alpha[t, :, :fits], total[k], mode[t] = a, divisor, how
-            values = flat_memory[chosen + (sample * capacity)[:, None]]
-            torch.bmm(a[:, None], values, out=s[t][:, None])
-        else:
-            s[t] = 0
-        torch.add(hh[k], s[t], out=h[t])
+            all_s[t].zero_()
+        torch.add(hat, all_s[t], out=all_h[t])
         if step.live is None:
-            z[zn, :, :n] = h[t]
+            states[zn].copy_(all_h[t])
         else:
-            z[zn, :, :n] = torch.where(step.live, h[t], z[zt, :, :n])
-            c[cn] = torch.where(step.live, c[cn], c[ct])
-            s[t] *= step.live
-            h[t] *= step.live
+            states[zn].copy_(torch.where(step.live, all_h[t], states[zt]))
+            all_c[zn].copy_(torch.where(step.live, all_c[zn], all_c[zt]))
+            all_s[t].mul_(step.live)
+            all_h[t].mul_(step.live)
         if step.writes:
-            written = h[t]
-            key = torch.tanh(written) @ w1.T if codes.separable else written @ w1.T
-            where = step.slots
-            rows: Tensor | slice = slice(None)
-            if step.write_mask is not None:
-                rows = step.write_mask.nonzero()[:, 0]
-                where = where[rows] if isinstance(where, Tensor) else where
-            at = sample if step.write_mask is None else rows
-            memory[at, where], keys[at, where] = written[rows], key[rows]
-            scored[at, where] = key_scores(key[rows])
-    last_z, last_c = (steps, steps) if saving else (steps % 2, steps % 2)
-    if saving and q.numel():
-        q_reach = q.abs().max()
+            written = all_h[t]
+            key = (torch.tanh(written) if codes.separable else written) @ w1_t
+            if step.write_mask is None and isinstance(step.slots, int):
+                memory[:, step.slots], keys[:, step.slots] = written, key
+                if by_exp:
+                    scored[:, step.slots] = scored_key(key)
+                continue
+            at = sample if step.write_mask is None else step.write_mask.nonzero()[:, 0]
+            where = step.slots[at] if isinstance(step.slots, Tensor) else step.slots
+            memory[at, where], keys[at, where] = written[at], key[at]
+            if by_exp:
+                scored[at, where] = scored_key(key[at])
+    last_z = steps if saving else steps % 2
+    if by_exp:
+        q_reach = (q.abs().max() if saving and q.numel() else q_reach) / 2
+        q.mul_(0.5)
     counts = torch.zeros(2, dtype=torch.int64)
-    ends = [z[last_z, :, :n].clone(), c[last_c].clone()]
+    ends = [states[last_z].clone(), all_c[last_z].clone()]
     return [h, s, *ends, index, alpha, mode, counts, z, gates, c, hh, q, total, q_reach]
-
-
-def backward(
-    dh_out: Tensor,
-    ds_out: Tensor,
-    w_all: Tensor,
-    w1: Tensor,
-    w2: Tensor,
-    w3: Tensor,
-    memory: Tensor,
-    keys: Tensor,
-    start: Tensor,
-    lengths: Tensor,
-    index: Tensor,
-    alpha: Tensor,
-    mode: Tensor,
-    z: Tensor,
-    gates: Tensor,
-    c: Tensor,
-    hh: Tensor,
-    q: Tensor,
-    total: Tensor,
-    options: list[int],
-) -> list[Tensor]:
-    """Gradient of the gates, the keys, the queries and w3; see `scan.cpp`."""
-    codes = Codes(*options)
-    steps, batch, n = dh_out.shape
-    depth, capacity, width = keys.shape[2], memory.shape[1], codes.width
-    replays = codes.replay != NONE
-    key_to_memory = bool(codes.states) and replays
-    dg, dq = dh_out.new_empty(steps, batch, 4 * n), dh_out.new_zeros(steps, batch, depth)
-    dk, dm = torch.zeros_like(keys), torch.zeros_like(memory)
-    flat_memory, flat_keys = memory.view(-1, n), keys.view(-1, depth)
-    flat_dm, flat_dk = dm.view(-1, n), dk.view(-1, depth)
-    carry, dc = dh_out.new_zeros(batch, n), dh_out.new_zeros(batch, n)
-    dw3 = torch.zeros_like(w3)
-    plan = schedule(steps, start, lengths, codes, dh_out.device)
-    sample = torch.arange(batch, device=dh_out.device)
-    w_hh = w_all[:, :n]
-    for t in range(steps - 1, -1, -1):
-        step = plan[t]
-        gates_t = gates[t] if codes.save != RECOMPUTE else z[t] @ w_all.T
-        if codes.save == RECOMPUTE:
-            activate(gates_t, n)
-        dhat = carry + dh_out[t]
-        sent = None
-        if replays and step.writes:
-            # What later reads sent to this step's memory, as value and through its key.
-            sent = dm[sample, step.slots]
-            if key_to_memory:
-                through = dk[sample, step.slots] @ w1
-                if codes.separable:
-                    through = through * (1 - torch.tanh(memory[sample, step.slots]) ** 2)
-                sent = sent + through
-            if step.write_mask is not None:
-                sent = sent * step.write_mask[:, None]
-            if codes.replay == FULL:
-                dhat = dhat + sent
-        if step.live is not None:
-            dhat = dhat * step.live
-        fits = min(width, step.most)
-        if fits:
-            ds = dhat + ds_out[t]
-            if step.live is not None:
-                ds = ds * step.live
-            a, chosen = alpha[t, :, :fits], index[t, :, :fits]
-            used = chosen >= 0
-            at = (chosen.clamp(min=0).long() + (sample * capacity)[:, None]).flatten()
-            values = flat_memory[at].view(batch, fits, n)
-            weight_grad = (values @ ds[:, :, None])[:, :, 0]
-            if replays:
-                flat_dm.index_add_(0, at, (a[:, :, None] * ds[:, None]).flatten(0, 1))
-            last = (used.sum(1, keepdim=True) - 1).clamp(min=0)
-            da = weigh_backward(mode[t], a, total[t], weight_grad, last) * used
-            if codes.separable:
-                dq[t] = da.sum(1, keepdim=True)
-                flat_dk.index_add_(0, at, da.reshape(-1, 1))
-            else:
-                u = torch.tanh(flat_keys[at].view(batch, fits, depth) + q[t][:, None])
-                dw3 += da.flatten() @ u.flatten(0, 1)
-                v = da[:, :, None] * w3 * (1 - u * u)
-                dq[t] = v.sum(1)
-                flat_dk.index_add_(0, at, v.flatten(0, 1))
-            if codes.states:
-                to_hat = dq[t] @ w2
-                dhat = dhat + (to_hat * (1 - torch.tanh(hh[t]) ** 2) if codes.separable else to_hat)
-        cell = (gates_t, c[t], c[t + 1])
-        dg[t], dc = cell_backward(*cell, dhat, dc)
-        if step.live is not None:
-            dg[t] *= step.live
-        carry = torch.zeros_like(carry) if step.cuts else dg[t] @ w_hh
-        dc = torch.zeros_like(dc) if step.cuts else dc
-        if step.keep_mask is not None:
-            carry, dc = carry * step.keep_mask, dc * step.keep_mask
-        if sent is not None and codes.replay == WRITE_STEP:
-            dg[t] += cell_backward(*cell, sent, torch.zeros_like(sent))[0]
-    return [dg, dk, dq, dw3]
