@@ -272,7 +272,7 @@ rows = []
 for width in widths:
     source = torch.Generator().manual_seed(seed)
     k, qs = torch.randn(400, 16, width, generator=source), torch.randn(400, width, generator=source)
-    line: list[float] = []
+    line = []
     for score in (dot(k, qs), scaled_dot(k, qs)):
         weights = attention_weights(score)
         jacobian = torch.diag_embed(weights) - weights[:, :, None] * weights[:, None]

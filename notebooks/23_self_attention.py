@@ -64,6 +64,7 @@ from sab.analysis.layer_cost import (
 from sab.figures.attention import weight_matrices
 from sab.figures.style import COLOURS, chance_line, new_figure, series_styles, style, with_alt
 from sab.models.encoder_decoder import (
+    DecoderLayer,
     EncoderDecoder,
     EncoderDecoderConfig,
     EncoderLayer,
@@ -304,6 +305,7 @@ with torch.no_grad():
     memory = model.encode(example)
     told = functional.pad(example.flip(1)[:, :-1], (1, 0), value=10)
     block = model.decoder[0]
+    assert isinstance(block, DecoderLayer)
     y = model.embed(told) + sinusoidal(LENGTH, 32)
     y = block.norm1(y + block.attention(y, mask=causal_mask(LENGTH)))
     cross = block.cross.read(y, memory).weights[0]
