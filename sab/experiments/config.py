@@ -15,6 +15,7 @@ import torch
 
 from sab.checks import finite_float, one_of, positive_int
 from sab.models import registry as models
+from sab.models.bounded import POLICIES
 from sab.models.sab import SABConfig
 from sab.ops.sab_scan.dispatch import choose_form
 from sab.tasks import registry as tasks
@@ -119,6 +120,8 @@ class TransferConfig:
         sequences_beyond: the same beyond it.
         batch_size: sequences at once; fewer at great lengths.
         chunk: steps a call of the model takes before its state is carried on.
+        capacity: memories a SAB may keep (see `sab.models.bounded`); ``None``: all.
+        policy: which one it forgets.
 
     Raises:
         ValueError: a setting is out of range.
@@ -131,8 +134,13 @@ class TransferConfig:
     sequences_beyond: int = 256
     batch_size: int = 64
     chunk: int = 1000
+    capacity: int | None = None
+    policy: str = "redundant"
 
     def __post_init__(self) -> None:
+        if self.capacity is not None:
+            positive_int("capacity", self.capacity)
+        one_of("policy", self.policy, POLICIES)
         for name in ("sequences", "sequences_beyond", "batch_size", "chunk"):
             positive_int(name, getattr(self, name))
         object.__setattr__(self, "lengths", tuple(self.lengths))

@@ -14,48 +14,14 @@ from typing import Any
 
 from sab.experiments.config import did_you_mean
 from sab.experiments.rows import Experiment, Row
+from sab.experiments.table_rows import BUDGET, lstm_row, preset, sab_row
 from sab.experiments.tables_attention import ATTENTION
 from sab.models.sab import SABConfig
 
-BUDGET = {20: 8000, 100: 7000, 200: 8000, 300: 9000}
 ADDING = 2000  # updates of every row of the adding table
 LONG = {10_000: 128, 20_000: 32, 50_000: 32, 100_000: 8}  # test sequences
 WATCHED = (0, 100, 250, 500, 1000, 1500, 2000, 2500, 3000, 4000, 5000, 6000, 7000, 8000)
 CLOSELY = (*range(0, 1000, 100), *range(1000, 7001, 250))  # for the attention map's stepper
-
-
-def preset(config: SABConfig, **changes: Any) -> dict[str, Any]:
-    """The fields in which a preset differs from the recipe's defaults, then ``changes``."""
-    default = SABConfig()
-    names = [item.name for item in dataclasses.fields(config)]
-    changed = {n: getattr(config, n) for n in names if getattr(config, n) != getattr(default, n)}
-    return {**changed, **changes}
-
-
-def sab_row(k_trunc: int, k_top: int, T: int, note: str = "", seeds: int = 99, **more: Any) -> Row:
-    """A SAB row of a copy table; ``more`` are model settings."""
-    suffix = f"_{note}" if note else ""
-    return Row(
-        f"sab_{k_trunc}_{k_top}{suffix}_T{T}",
-        f"SAB ({k_trunc}, {k_top}){' ' + note if note else ''}, T={T}",
-        "sab",
-        {"k_trunc": k_trunc, "k_top": k_top, **more},
-        {"T": T},
-        {"updates": BUDGET.get(T, 5000)},
-        seeds,
-    )
-
-
-def lstm_row(T: int, k_trunc: int | None = None, model: str = "lstm", seeds: int = 99) -> Row:
-    """A row of the LSTM, with or without self-attention, by full or truncated backpropagation."""
-    name = {"lstm": "lstm", "attentive_lstm": "attentive_lstm"}[model]
-    title = {"lstm": "LSTM", "attentive_lstm": "LSTM + full self-attention"}[model]
-    if k_trunc is not None:
-        name, title = f"tbptt_{k_trunc}", f"{title}, TBPTT-{k_trunc}"
-    config = {} if k_trunc is None else {"k_trunc": k_trunc}
-    train = {"updates": BUDGET.get(T, 5000)}
-    bptt = ", full BPTT" if k_trunc is None else ""
-    return Row(f"{name}_T{T}", f"{title}{bptt}, T={T}", model, config, {"T": T}, train, seeds)
 
 
 def _copy() -> Experiment:
@@ -292,6 +258,27 @@ def _transfer_long() -> Experiment:
     return Experiment("transfer_long", title, "copy", tuple(rows))
 
 
+def _bounded() -> Experiment:
+    """The models of Table 5 with a memory of fixed size, and three ways to forget."""
+    trained = _table5().row("sab")
+    kinds = [("redundant", 16, 3), ("least recalled", 16, 1), ("oldest", 16, 1)]
+    kinds += [("redundant", 8, 1), ("redundant", 32, 1)]
+    rows = []
+    for policy, capacity, seeds in kinds:
+        bound = {"capacity": capacity, "policy": policy, "lengths": (100, 400, 2000, 5000)}
+        few = {"sequences": 256, "sequences_beyond": 64}
+        row = dataclasses.replace(
+            trained,
+            name=f"{policy.replace(' ', '_')}_{capacity}",
+            title=f"SAB (5, 5), T=100, {capacity} memories, forgets the {policy}",
+            transfer={**(trained.transfer or {}), **bound, **few},
+            seeds=seeds,
+        )
+        rows.append(row)
+    title = "Beyond the paper: SAB trained at T=100, tested with a bounded memory"
+    return Experiment("bounded", title, "copy", tuple(rows))
+
+
 def _transfer_short() -> Experiment:
     """Models trained where the gap ends before the blank state has settled."""
     trained = _copy().row("sab_5_5_T20")
@@ -319,6 +306,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         _table5(),
         _transfer_long(),
         _transfer_short(),
+        _bounded(),
         _adding_rate(),
         _clipping("clipping", "copy", 20),
         _clipping("clipping_adding", "adding", 50),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sab.experiments import records
 from sab.experiments.config import RunConfig, TransferConfig, scan_form
@@ -17,14 +18,17 @@ from sab.experiments.progress import Progress
 from sab.experiments.records import Record
 from sab.experiments.train import pick_device
 from sab.experiments.weights import load_model
+from sab.models.bounded import BoundedSAB
+from sab.models.sab import SAB
 from sab.tasks import registry as tasks
 from sab.tasks.base import Task
 
+Stepper = Callable[..., Any]  # (x, state) → (outputs, state, …)
 SHORT = 400  # up to here the larger number of sequences is used
 
 
 @torch.no_grad()
-def stream(model: nn.Module, x: Tensor, keep: int, chunk: int) -> Tensor:
+def stream(model: Stepper, x: Tensor, keep: int, chunk: int) -> Tensor:
     """Run ``model`` over ``x (B, T, features)`` piece by piece, carrying its state.
 
     Only the outputs of the last ``keep`` steps are held, so that memory grows with the model's
@@ -50,7 +54,7 @@ def batch_for(config: TransferConfig, length: int) -> int:
 
 
 def test_at(
-    model: nn.Module,
+    model: Stepper,
     task: Task,
     config: TransferConfig,
     length: int,
@@ -101,7 +105,7 @@ def transfer(
 
     Raises:
         FileNotFoundError: the model has not been trained yet; the message has the command.
-        ValueError: the weights are damaged.
+        ValueError: the weights are damaged, or the model has no memory to bound.
     """
     config = run.transfer
     if config is None:
@@ -111,6 +115,11 @@ def transfer(
         config.experiment, config.row, run.profile, run.seed, None, runs, results
     )
     model.to(place)
+    tested: Stepper = model
+    if config.capacity is not None:
+        if not isinstance(model, SAB):
+            raise ValueError(f"capacity={config.capacity!r}: only a SAB has a memory to bound")
+        tested = BoundedSAB(model, config.capacity, config.policy)
     task = tasks.build(source.task, source.task_config)
     metrics: dict[str, float] = {}
     history = []
@@ -118,7 +127,7 @@ def transfer(
     with Progress(f"{run.experiment} {run.name}", len(config.lengths), progress) as bar:
         for i, length in enumerate(config.lengths, 1):
             seed = run.stream(f"transfer/{length}")
-            found = test_at(model, task, config, length, seed, place)
+            found = test_at(tested, task, config, length, seed, place)
             metrics |= found
             entry: dict[str, Any] = {"update": i, "T": length}
             entry |= {name.rpartition("_T")[0]: value for name, value in found.items()}

@@ -42,10 +42,12 @@ def switch_effects(
     places = range(len(named))
     fig, axes = new_figure(PAGE_WIDTH, 0.27 * len(named) + 1.0, columns=2, sharey=True)
     left, right = axes[0]
+    level = 100 * finite_float("chance", chance, 0, 1)
     told = []
     for place, (label, row) in zip(places, named.items(), strict=True):
         if row.accuracy is None or row.lowest is None or row.highest is None:
-            left.annotate("not run", (2, place), va="center", fontsize=8, color=COLOURS["muted"])
+            at = (level + 2, place)
+            left.annotate("not run", at, va="center", fontsize=8, color=COLOURS["muted"])
             told.append(f"{label}: not run")
             continue
         mine = row.row == base
@@ -60,7 +62,6 @@ def switch_effects(
         if mine:
             for ax, value in ((left, 100 * row.accuracy), (right, row.norm_max)):
                 ax.axvline(value, color=COLOURS["gradient"], lw=1.0, ls=(0, (1, 2)), zorder=1)
-    level = 100 * finite_float("chance", chance, 0, 1)
     left.axvline(level, color=COLOURS["chance"], lw=1.2, ls=(0, (4, 3)), zorder=1.5, gid="chance")
     left.annotate(
         f"chance {level:g} %", (level, -0.75), xytext=(2, 0), textcoords="offset points",

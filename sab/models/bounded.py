@@ -52,24 +52,30 @@ class BoundedSAB:
         self.model, self.capacity, self.policy = model, capacity, policy
 
     @torch.no_grad()
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the logits (B, T, output_size) of ``x`` (B, T, input_size).
+    def __call__(
+        self, x: Tensor, state: tuple[SABState, Tensor] | None = None
+    ) -> tuple[Tensor, tuple[SABState, Tensor]]:
+        """Return the logits (B, T, output_size) of ``x`` (B, T, input_size), and the state.
+
+        The state, to go on with, is the layer's and each memory's count of recalls (B, M).
 
         Raises:
-            ValueError: ``x`` has not three dimensions.
+            ValueError: ``x`` has another shape.
         """
         shape("x", x, (None, None, self.model.config.input_size))
         piece = self.model.layer.options.k_att
-        state = self.model.layer.init_state(len(x))
-        recalled = x.new_zeros(len(x), 0)
+        held, recalled = state or (self.model.layer.init_state(len(x)), x.new_zeros(len(x), 0))
         outputs = []
-        for start in range(0, x.shape[1], piece):
-            y, state, recall = self.model(x[:, start : start + piece], state, return_recall=True)
+        start = 0
+        while start < x.shape[1]:
+            stop = start + piece - int(held.step[0]) % piece  # up to the next write
+            y, held, recall = self.model(x[:, start:stop], held, return_recall=True)
             outputs.append(y)
-            recalled = _count(recalled, recall, state.memory.shape[1])
-            if state.memory.shape[1] > self.capacity:
-                state, recalled = self._forget(state, recalled)
-        return torch.cat(outputs, 1)
+            recalled = _count(recalled, recall, held.memory.shape[1])
+            if held.memory.shape[1] > self.capacity:
+                held, recalled = self._forget(held, recalled)
+            start = stop
+        return torch.cat(outputs, 1), (held, recalled)
 
     def _forget(self, state: SABState, recalled: Tensor) -> tuple[SABState, Tensor]:
         """Take one memory out; the step goes back by as much, so that the count is right."""

@@ -1,6 +1,7 @@
 """An accuracy bounds the cross-entropy beside it: in theory, in Table 1, in our records."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -66,7 +67,13 @@ def test_table_1_cell_by_cell() -> None:
 
 
 def test_a_cell_that_fits_is_possible() -> None:
-    shared = {"source": "Table 1", "page": 7, "kind": "value", "run": "table1/x_T20", "within": 1}
+    shared: dict[str, Any] = {
+        "source": "Table 1",
+        "page": 7,
+        "kind": "value",
+        "run": "table1/x_T20",
+        "within": 1,
+    }
     found = [
         Claim(id="a", says="x, T=20", value=50.0, **shared),
         Claim(id="b", says="x: CE", metric="ce10", value=0.4, **shared),

@@ -41,7 +41,7 @@ def test_effects_of_a_design_give_back_what_was_put_in() -> None:
     def value(a: int, b: int, c: int) -> float:
         return 50 + 10 * a - 3 * b + 2 * a * b + 0.5 * a * b * c
 
-    values = {
+    values: dict[tuple[str, ...], float] = {
         (str(a), str(b), str(c)): value(a, b, c)
         for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)
     }  # fmt: skip

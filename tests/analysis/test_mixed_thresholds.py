@@ -66,7 +66,9 @@ def test_without_the_fault_it_is_the_model(settings: dict[str, object]) -> None:
     for logits in (model(x)[0], run_mixed(model, x, mix=False).logits):
         model.zero_grad()
         (logits**2).sum().backward()
-        outcome.append([logits.detach(), *(p.grad.clone() for p in model.parameters())])
+        gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+        assert len(gradients) == len(list(model.parameters()))
+        outcome.append([logits.detach(), *gradients])
     for ours, theirs in zip(*outcome, strict=True):
         torch.testing.assert_close(theirs, ours, rtol=1e-9, atol=1e-11)
 

@@ -1,5 +1,7 @@
 """Which symbols are missing at a pause, and where blocks begin."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from sab.models.sab import SABConfig
 from sab.ops.sab_scan import ScanOptions
 from sab.tasks.copy import CopyTask
 
-HISTORY = [
+HISTORY: list[dict[str, Any]] = [
     {"update": 0, "positions": [0.1, 0.1, 0.1]},
     {"update": 10, "positions": [1.0, 0.9, 0.2]},
     {"update": 20, "loss": 1.0},

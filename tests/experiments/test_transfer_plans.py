@@ -1,10 +1,13 @@
 """The transfer experiments beyond Table 5: what they test, and on which models."""
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sab.experiments import records, tables
+from sab.experiments.config import TransferConfig
 from sab.experiments.rows import expand, make_run
 from sab.experiments.run import Options, execute, plan
 from sab.experiments.weights import export, find_weights
@@ -36,7 +39,7 @@ def test_short_row_has_the_paper_s_lengths() -> None:
     assert source.model_config == run.model_config and source.task_config["T"] == 20
 
 
-@pytest.mark.parametrize("experiment", ["transfer_long", "transfer_short"])
+@pytest.mark.parametrize("experiment", ["transfer_long", "transfer_short", "bounded"])
 def test_a_smoke_run_from_training_to_record(tmp_path: Path, experiment: str) -> None:
     options = Options(tmp_path / "results", tmp_path / "runs", "cpu", "none")
     test = plan(experiment, "smoke", seeds=[0])[0]
@@ -59,3 +62,34 @@ def test_a_smoke_run_from_training_to_record(tmp_path: Path, experiment: str) ->
     again = execute(test, Options(options.results, tmp_path / "nothing", "cpu", "none"))
     timeless = {k: v for k, v in record.metrics.items() if not k.startswith("seconds")}
     assert {k: again.metrics[k] for k in timeless} == timeless
+
+
+def test_a_bounded_row_is_table5_s_model_with_fewer_memories() -> None:
+    table5 = make_run(tables.find("5"), tables.find("5").row("sab"), "cpu", 0)
+    runs = expand(tables.find("bounded"), "cpu", seeds=[0])
+    assert table5.transfer is not None
+    kinds = set()
+    for run in runs:
+        assert run.transfer is not None and run.transfer.capacity is not None
+        assert (run.model_config, run.task_config) == (table5.model_config, table5.task_config)
+        assert run.transfer.row == table5.transfer.row
+        kinds.add((run.transfer.policy, run.transfer.capacity))
+    assert len(kinds) == len(runs) == 5
+
+
+def test_only_a_sab_has_a_memory_to_bound(tmp_path: Path) -> None:
+    options = Options(tmp_path / "results", tmp_path / "runs", "cpu", "none")
+    lstm = plan("table5", "smoke", ["lstm"], [0])[0]
+    assert lstm.transfer is not None
+    execute(plan("table1", "smoke", [lstm.transfer.row], [0])[0], options)
+    bounded = dataclasses.replace(lstm, transfer=dataclasses.replace(lstm.transfer, capacity=16))
+    with pytest.raises(ValueError, match="capacity=16: only a SAB"):
+        execute(bounded, options)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"), [({"capacity": 0}, "capacity=0"), ({"policy": "x"}, "policy='x'")]
+)
+def test_a_bound_is_checked(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TransferConfig("table1", "sab_5_5_T100", **changed)

@@ -24,7 +24,7 @@ def test_with_room_for_all_it_is_the_model(policy: str, k_att: int) -> None:
     model, x = small(k_att), sequence()
     with torch.no_grad():
         want = model(x)[0]
-    assert torch.allclose(BoundedSAB(model, 100, policy)(x), want, atol=1e-10)
+    assert torch.allclose(BoundedSAB(model, 100, policy)(x)[0], want, atol=1e-10)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -57,7 +57,16 @@ def test_the_oldest_is_a_window() -> None:
         if state.memory.shape[1] > 5:
             kept = state.memory[:, 1:].clone()
             state = type(state)(state.h, state.c, kept, torch.full_like(state.step, 10))
-    assert torch.allclose(BoundedSAB(model, 5, "oldest")(x), torch.cat(outputs, 1), atol=1e-10)
+    assert torch.allclose(BoundedSAB(model, 5, "oldest")(x)[0], torch.cat(outputs, 1), atol=1e-10)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("cut", [1, 6, 7])
+def test_it_can_be_streamed(policy: str, cut: int) -> None:
+    bounded, x = BoundedSAB(small(), 4, policy), sequence()
+    first, state = bounded(x[:, :cut])
+    second, _ = bounded(x[:, cut:], state)
+    assert torch.allclose(torch.cat([first, second], 1), bounded(x)[0], atol=1e-10)
 
 
 def test_a_copy_is_redundant_and_a_loner_is_not() -> None:

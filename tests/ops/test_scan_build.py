@@ -83,8 +83,8 @@ def test_two_processes_build_at_once_beside_a_read_only_folder(tmp_path: Path) -
     blocked.touch()
     folder = tmp_path / "temporary"
     folder.mkdir()
-    environment = {"TORCH_EXTENSIONS_DIR": str(blocked / "extensions"), "TMPDIR": str(folder)}
-    processes = [start(PORTABLE, **environment) for _ in range(2)]
+    where = str(blocked / "extensions")
+    processes = [start(PORTABLE, TORCH_EXTENSIONS_DIR=where, TMPDIR=str(folder)) for _ in range(2)]
     found = [finish(process) for process in processes]
     for printed, log in found:
         assert printed["FORM"] == "cpp", log
