@@ -12,9 +12,15 @@ from sab.experiments.carry import carried
 from sab.tasks.base import Batch
 
 
-def follow(model: nn.Module, task: Any, x: Tensor, state: Any) -> tuple[Tensor, Any]:
-    """Outputs for ``x`` from ``state``, and what the next sequence starts from."""
-    outputs, state = model(x)[:2] if state is None else model(x, state)[:2]
+def follow(
+    model: nn.Module, task: Any, x: Tensor, state: Any, y: Tensor | None = None
+) -> tuple[Tensor, Any]:
+    """Outputs for ``x`` from ``state``, and what the next sequence starts from.
+
+    ``y``, in training only: a task with a ``teacher`` tells the model the right past.
+    """
+    told = {} if y is None or not hasattr(task, "teacher") else {"targets": task.teacher(y)}
+    outputs, state = (model(x, **told) if state is None else model(x, state, **told))[:2]
     keep = getattr(task, "carry", ())
     return outputs, carried(state, keep, task.memories, model) if keep else None
 

@@ -145,9 +145,9 @@ class Trainer:
         batch, fresh = self.feed.next(at.update)
         self.optimiser.param_groups[0]["lr"] = config.lr_at(at.update + 1, at.drops)
         self.optimiser.zero_grad(set_to_none=True)
-        state = None if fresh else self.state
-        outputs, self.state = follow(self.model, self.task, batch.x.to(self.device), state)
-        loss = self.task.loss(outputs, batch.y.to(self.device))
+        x, y = batch.x.to(self.device), batch.y.to(self.device)
+        outputs, self.state = follow(self.model, self.task, x, None if fresh else self.state, y)
+        loss = self.task.loss(outputs, y)
         loss.backward()
         norm = float(nn.utils.clip_grad_norm_(self.parameters, self.limit))
         at.update += 1

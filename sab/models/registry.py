@@ -11,6 +11,7 @@ from torch import nn
 from sab.models.attentive_lstm import AttentiveLSTM, AttentiveLSTMConfig
 from sab.models.bilstm import BiLSTM, BiLSTMConfig
 from sab.models.lstm import LSTM, LSTMConfig
+from sab.models.pointer import Pointer, PointerConfig
 from sab.models.rea import REA, REAConfig
 from sab.models.sab import SAB, SABConfig
 from sab.models.transformer import Transformer, TransformerConfig
@@ -22,6 +23,7 @@ MODELS: dict[str, tuple[type, type[nn.Module]]] = {
     "transformer": (TransformerConfig, Transformer),
     "rea": (REAConfig, REA),
     "bilstm": (BiLSTMConfig, BiLSTM),
+    "pointer": (PointerConfig, Pointer),
 }
 
 

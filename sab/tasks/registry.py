@@ -12,7 +12,9 @@ from sab.tasks.base import Task
 from sab.tasks.charlm import CharLMTask
 from sab.tasks.copy import CopyTask
 from sab.tasks.events import EventsTask
+from sab.tasks.hull import HullTask
 from sab.tasks.images import ImageTask
+from sab.tasks.sorting import SortingTask
 
 INTERFACE = (
     "input_size",
@@ -30,6 +32,8 @@ TASKS: dict[str, type] = {
     "charlm": CharLMTask,
     "images": ImageTask,
     "events": EventsTask,
+    "sorting": SortingTask,
+    "hull": HullTask,
 }
 
 

@@ -1,0 +1,524 @@
+# ---
+# jupyter:
+#   accelerator: GPU
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#       format_version: '1.3'
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 23. Self-attention and the Transformer
+#
+# So far something outside asked the memory. Now the memory asks itself: every position of a sequence
+# is a query to all the others. At the end of this chapter you know how queries, keys and values come
+# from one sequence, what goes wrong without positions, how encoder and decoder are put together, and
+# when all this is cheaper than a recurrent network, by counting.
+
+# %% tags=["hide-input", "setup"]
+# Set-up: nothing happens where `sab` is installed. On Colab this fetches the book and installs
+# what is missing; torch and numpy stay as they are.
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+
+if importlib.util.find_spec("sab") is None:
+    repository = "https://github.com/sab-book/sab-book"
+    if not os.path.isdir("sab-book"):
+        subprocess.run(
+            ["git", "clone", "--quiet", "--depth", "1", repository, "sab-book"], check=True
+        )
+    os.chdir("sab-book")
+    subprocess.run([sys.executable, "tools/colab_setup.py"], check=True)
+    sys.path.insert(0, os.getcwd())
+    if not (shutil.which("ninja") or shutil.which("nvidia-smi")):
+        os.environ.setdefault("SAB_SCAN", "torch")
+
+# %% tags=["parameters"]
+profile = "records"  # "records" reads results/; "smoke", "cpu" or "paper" runs the experiment again
+seed = 0
+
+# %%
+import math
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from sab import notebook
+from sab.analysis.layer_cost import (
+    convolution_layer,
+    multiplications,
+    recurrent_layer,
+    sees,
+    self_attention_layer,
+)
+from sab.figures.attention import weight_matrices
+from sab.figures.style import COLOURS, chance_line, new_figure, series_styles, style, with_alt
+from sab.models.encoder_decoder import (
+    DecoderLayer,
+    EncoderDecoder,
+    EncoderDecoderConfig,
+    EncoderLayer,
+    sinusoidal,
+)
+from sab.models.multi_head import MultiHead
+from sab.notebook import glue, show, show_table
+from sab.ops.attention import causal_mask, scaled_dot_product
+
+notebook.parameters(profile, seed)
+device = notebook.setup(seed)
+
+# %% [markdown]
+# ## Why: connections that depend on the input
+#
+# A sequence of any length goes in, and each position should be able to use any other. Three layers come to mind.
+#
+# - A **convolution** looks at a few neighbours. What is far away is reached through many layers.
+# - A **recurrent** layer hands on one state. In principle it carries everything; in practice the state
+#   is of limited size, and gradients fade ([chapter 2](02_credit_assignment.ipynb)).
+# - A **fully connected** layer joins every position to every other, with one weight a pair. So it is made for
+#   one length, and a word's weight depends on its *place*, not on what it *is*.
+#
+# Self-attention is the third idea with weights that are computed instead of stored: how strongly $n$ listens to $m$ is
+# decided by the two vectors. A fully connected layer, made anew for each input, for any length.
+#
+# ## Queries, keys, values
+#
+# The sequence is $\boldsymbol X \in \mathbb R^{N \times D_x}$, a row a position. Three learned matrices give each position a
+# question, an address and a content:
+#
+# $$
+# \begin{aligned}
+# \boldsymbol Q &= \boldsymbol X \boldsymbol W_q, \quad \boldsymbol K = \boldsymbol X \boldsymbol W_k, \quad \boldsymbol V = \boldsymbol X \boldsymbol W_v, \\
+# \boldsymbol H &= \mathrm{softmax}\!\left(\frac{\boldsymbol Q \boldsymbol K^\top}{\sqrt{D_k}}\right) \boldsymbol V ,
+# \end{aligned}
+# $$ (eq-self-attention)
+#
+# with the softmax along each row. Row $n$ of $\boldsymbol H$ is a mean of the values, weighted by how well the keys answer query $n$.
+# (Texts that write vectors as columns have $\boldsymbol H = \boldsymbol V\,\mathrm{softmax}(\boldsymbol K^\top \boldsymbol Q / \sqrt{D_k})$, with the softmax along columns. It is
+# the same, transposed.)
+
+# %%
+source = torch.Generator().manual_seed(seed)
+N, D_x, D_k = 5, 8, 4
+X = torch.randn(N, D_x, generator=source)
+W_q, W_k, W_v = (torch.randn(D_x, D_k, generator=source) / D_x**0.5 for _ in range(3))
+
+Q, K, V = X @ W_q, X @ W_k, X @ W_v
+H, weights = scaled_dot_product(Q, K, V)
+
+by_hand = torch.softmax(Q @ K.T / math.sqrt(D_k), dim=1) @ V
+columns = V.T @ torch.softmax(K @ Q.T / math.sqrt(D_k), dim=0)
+assert torch.allclose(H, by_hand, atol=1e-6) and torch.allclose(H, columns.T, atol=1e-6)
+
+# %% [markdown]
+# ### The mask that hides the future
+#
+# Where a sequence is to be *continued*, position $n$ may not look at what comes after it. A lower triangular mask sees to
+# that. Then one pass trains all positions at once, each as if the text ended with it.
+
+# %%
+_, causal = scaled_dot_product(Q, K, V, causal_mask(N))
+show(
+    weight_matrices(
+        {"all to all": weights, "causal": causal}, ylabel="query", xlabel="key", numbers=True
+    ),
+    caption="Weights of one untrained head. Blank is exactly zero.",
+)
+changed = X.clone()
+changed[3:] += 1.0
+H_before = scaled_dot_product(Q, K, V, causal_mask(N)).output
+H_after = scaled_dot_product(changed @ W_q, changed @ W_k, changed @ W_v, causal_mask(N)).output
+assert torch.equal(H_before[:3], H_after[:3])  # the future changes nothing in the past
+
+# %% [markdown]
+# Several heads do this side by side with their own matrices, and $\boldsymbol W_o$ mixes the results:
+#
+# $$
+# \mathrm{MultiHead}(\boldsymbol X) = (\boldsymbol H_1 \oplus \dots \oplus \boldsymbol H_M)\,\boldsymbol W_o .
+# $$
+#
+# [Chapter 21](21_attention_variants.ipynb) has the code and compares it with PyTorch's.
+#
+# ## Without positions: a set, not a sequence
+#
+# Exchange two words of the input. What happens to the output? Nothing in {eq}`eq-self-attention` knows a position's number. With a
+# permutation matrix $\boldsymbol P$, the scores become $\boldsymbol P \boldsymbol Q \boldsymbol K^\top \boldsymbol P^\top$, and the output $\boldsymbol P \boldsymbol H$:
+# it is exchanged in the same way, and otherwise the same. Self-attention is *equivariant* to permutations.
+
+# %%
+torch.manual_seed(seed)
+layer = MultiHead(8, 2)
+x = torch.randn(1, 5, 8)
+swapped = [0, 3, 2, 1, 4]  # exchange the second and the fourth
+assert torch.allclose(layer(x[:, swapped]), layer(x)[:, swapped], atol=1e-6)
+
+place = sinusoidal(5, 8)
+moved, still = layer(x[:, swapped] + place), layer(x + place)[:, swapped]
+assert not torch.allclose(moved, still, atol=1e-2)  # with positions it is not so
+
+# %% [markdown]
+# "Dog bites man" and "man bites dog" would be one and the same. So the position has to be put *into* the vectors. The
+# classical way adds waves of different lengths {cite:p}`vaswani2017attention`:
+#
+# $$
+# PE_{n, 2i} = \sin\!\big(n / 10000^{2i/D}\big), \qquad PE_{n, 2i+1} = \cos\!\big(n / 10000^{2i/D}\big) .
+# $$ (eq-positions)
+#
+# Each pair of columns is a hand of a clock; the first turns fast, the last hardly at all. The dot product of two positions depends on their
+# distance alone, since hands that differ by an angle have the cosine of it as their product.
+
+# %%
+places = sinusoidal(64, 32)
+products = places @ places.T
+assert all(products.diagonal(gap).std() < 1e-4 for gap in (1, 5, 20))
+
+# %% tags=["hide-input"]
+with style():
+    fig, axes = new_figure(7.0, 2.9, columns=2)
+    axes[0, 0].imshow(places.T.numpy(), aspect="auto", cmap="PuOr", vmin=-1, vmax=1)
+    axes[0, 0].set(xlabel="position n", ylabel="column")
+    axes[0, 0].grid(False)
+    axes[0, 1].plot(range(-31, 33), products[31].numpy(), color=COLOURS["gradient"])
+    axes[0, 1].set(xlabel="distance of two positions", ylabel="dot product")
+with_alt(
+    fig,
+    "Left, the position vectors as an image: the upper columns alternate quickly along the positions, the lower "
+    "ones hardly change. Right, the dot product of position 31 with the others: a peak at distance 0, "
+    "symmetric, falling to both sides with small waves.",
+)
+show(fig, caption="Sinusoidal positions of width 32.")
+
+# %% [markdown]
+# Or one simply *learns* a vector for each position, which then exist only up to the longest one trained.
+#
+# ## The whole: encoder and decoder
+#
+# An **encoder layer** has two parts, attention and a small network applied to every position alone. Around each part there is a shortcut and a
+# normalisation ("post-norm"):
+#
+# ```text
+#  embedding + position ──┬──▶ multi-head self-attention ──▶ (+) ──▶ layer norm ──┬──▶ feed-forward ──▶ (+) ──▶ layer norm ──▶ next layer
+#                         └───────────────────────────────────┘                   └──────────────────────┘
+# ```
+#
+# The attention moves information between positions; the feed-forward part works on it in place. A **decoder layer** has three parts: *masked*
+# self-attention over what has been written, **cross-attention** with the decoder's positions as queries and the encoder's outputs as keys and values,
+# and the feed-forward part. Cross-attention is the alignment of chapter 20.
+
+# %%
+torch.manual_seed(seed)
+ours = EncoderLayer(12, 3, 24)
+theirs = nn.TransformerEncoderLayer(12, 3, 24, dropout=0.0, batch_first=True)
+with torch.no_grad():
+    parts = (ours.attention.query, ours.attention.key, ours.attention.value)
+    theirs.self_attn.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
+    theirs.self_attn.in_proj_bias.copy_(torch.cat([part.bias for part in parts]))
+    theirs.self_attn.out_proj.load_state_dict(ours.attention.output.state_dict())
+    theirs.linear1.load_state_dict(ours.feed_forward[0].state_dict())
+    theirs.linear2.load_state_dict(ours.feed_forward[2].state_dict())
+x = torch.randn(2, 6, 12)
+assert torch.allclose(ours(x), theirs(x), atol=1e-5)  # PyTorch's layer, the same weights
+
+# %% [markdown]
+# ### A small one, trained
+#
+# The task: write six digits in reverse. It is nothing but order, so it is the right test of positions. We train two models of one layer, width 32 and four heads:
+# with sinusoidal positions, and with none. While it trains, the decoder is told the right digits so far; when it
+# is judged, its own.
+
+# %%
+LENGTH, UPDATES = 6, 400
+
+
+def strings(count: int, source: torch.Generator) -> torch.Tensor:
+    """Random digits (count, LENGTH)."""
+    return torch.randint(0, 10, (count, LENGTH), generator=source)
+
+
+def learn(positions: str) -> tuple[EncoderDecoder, list[float]]:
+    """Train one; return it and its accuracy in digits after every 50 updates."""
+    torch.manual_seed(seed)
+    model = EncoderDecoder(EncoderDecoderConfig(positions=positions))
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.005)
+    source = torch.Generator().manual_seed(seed)
+    unseen = strings(200, torch.Generator().manual_seed(seed + 99))
+    curve = []
+    for update in range(UPDATES):
+        digits = strings(32, source)
+        target = digits.flip(1)
+        loss = functional.cross_entropy(model(digits, target).flatten(0, 1), target.flatten())
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        if (update + 1) % 50 == 0:
+            said = model.greedy(unseen, LENGTH)
+            curve.append((said == unseen.flip(1)).float().mean().item())
+    return model, curve
+
+
+trained = {name: learn(name) for name in ("sinusoidal", "none")}
+
+# %% tags=["hide-input"]
+with style():
+    fig, axes = new_figure(7.0, 2.9)
+    ax = axes[0, 0]
+    for (name, (_, curve)), look in zip(trained.items(), series_styles(list(trained)), strict=True):
+        ax.plot(
+            range(50, UPDATES + 1, 50), [100 * v for v in curve], label=f"positions: {name}", **look
+        )
+    chance_line(ax, 10)
+    ax.set(xlabel="updates (32 strings each)", ylabel="accuracy (% of digits)", ylim=(0, 104))
+    ax.legend(loc="center right")
+ends = ", ".join(f"{name} {curve[-1]:.0%}" for name, (_, curve) in trained.items())
+with_alt(
+    fig,
+    f"Accuracy of reversing six digits against updates, with and without positions; at the end {ends}. Chance is 10 percent.",
+)
+show(fig, caption="Reversing six digits. The model writes from its own answers.")
+for name, (_, curve) in trained.items():
+    glue(f"reverse_{name}", curve[-1])
+
+# %% tags=["nbval-check-output"]
+print("with positions it reverses:", trained["sinusoidal"][1][-1] > 0.9)
+print("without it does not:", trained["none"][1][-1] < 0.6)
+
+# %% [markdown]
+# At the end: {glue:text}`reverse_sinusoidal:.0%` with positions, {glue:text}`reverse_none:.0%` with none. The last is above chance:
+# it can know *which* digits there are. Not where they stood.
+#
+# And here is what it looks at when it writes. Nobody told it that reversal is the other diagonal.
+
+# %%
+model = trained["sinusoidal"][0]
+example = strings(1, torch.Generator().manual_seed(seed + 5))
+with torch.no_grad():
+    memory = model.encode(example)
+    told = functional.pad(example.flip(1)[:, :-1], (1, 0), value=10)
+    block = model.decoder[0]
+    assert isinstance(block, DecoderLayer)
+    y = model.embed(told) + sinusoidal(LENGTH, 32)
+    y = block.norm1(y + block.attention(y, mask=causal_mask(LENGTH)))
+    cross = block.cross.read(y, memory).weights[0]
+show(
+    weight_matrices(
+        {f"head {m + 1}": cross[m] for m in range(4)},
+        rows=[str(d) for d in example.flip(1)[0].tolist()],
+        columns=[str(d) for d in example[0].tolist()],
+        ylabel="digit written", xlabel="digit read", numbers=False,
+    ),
+    caption="Cross-attention of the trained model on one string.",
+)  # fmt: skip
+
+# %% [markdown]
+# ## What it costs
+#
+# For sequence length $N$ and width $D$ the usual table compares three things: the work of a layer, how many steps have to be done one after the other, and the longest path between two
+# positions.
+#
+# | layer | work | steps in sequence | longest path |
+# | --- | --- | --- | --- |
+# | self-attention | $O(N^2 D)$ | $O(1)$ | $O(1)$ |
+# | recurrent | $O(N D^2)$ | $O(N)$ | $O(N)$ |
+# | convolution, kernel $K$ | $O(K N D^2)$ | $O(1)$ | $O(\log_K N)$ |
+#
+# We check each column. **Work:** the multiplications, counted while the layers run.
+
+# %%
+D = 64
+lengths = (8, 16, 32, 64, 128, 256, 512)
+layers = {
+    "self-attention, no projections": self_attention_layer(D, projected=False),
+    "self-attention, with its projections": self_attention_layer(D),
+    "recurrent, one gate": recurrent_layer(D),
+    "recurrent, four gates (LSTM)": recurrent_layer(D, gates=4),
+    "convolution, K = 3": convolution_layer(D),
+}
+work = {name: [multiplications(f, n, D) for n in lengths] for name, f in layers.items()}
+assert work["self-attention, no projections"] == [2 * n * n * D for n in lengths]
+assert work["self-attention, with its projections"] == [
+    2 * n * n * D + 4 * n * D * D for n in lengths
+]
+assert work["recurrent, four gates (LSTM)"] == [8 * n * D * D for n in lengths]
+
+# %% tags=["hide-input"]
+with style():
+    fig, axes = new_figure(7.0, 3.2)
+    ax = axes[0, 0]
+    for (name, counts), look in zip(work.items(), series_styles(list("abcde")), strict=True):
+        ax.plot(lengths, [c / 1e6 for c in counts], label=name, **look)
+    ax.axvline(D, color=COLOURS["edge"], ls=(0, (1, 2)))
+    ax.annotate(
+        "N = D", (D, ax.get_ylim()[0]), xytext=(4, 6), textcoords="offset points", fontsize=8
+    )
+    ax.set_xscale("log", base=2)
+    ax.set_yscale("log")
+    ax.set_xticks(lengths, [str(n) for n in lengths])
+    ax.set(xlabel="sequence length N (width D = 64)", ylabel="multiplications (millions)")
+    fig.legend(loc="outside upper left", ncols=2)
+with_alt(
+    fig,
+    "Multiplications against sequence length from 8 to 512 at width 64, both logarithmic. Recurrent layers and the "
+    "convolution rise in proportion to N; bare self-attention in proportion to its square and crosses the plain recurrent "
+    "layer at N = 64; with projections it starts above it.",
+)
+show(fig, caption="Counted, not estimated.")
+
+
+# %%
+def crossover(left: str, right: str) -> int | None:
+    """Smallest length at which the left layer needs more multiplications; None if from the start."""
+    if multiplications(layers[left], 1, D) > multiplications(layers[right], 1, D):
+        return None
+    low, high = 1, 512  # one curve starts below and ends above, and they cross once
+    while high - low > 1:
+        middle = (low + high) // 2
+        dearer = multiplications(layers[left], middle, D) > multiplications(
+            layers[right], middle, D
+        )
+        low, high = (low, middle) if dearer else (middle, high)
+    return high
+
+
+bare, full, plain, lstm = list(layers)[:4]
+
+# %% tags=["nbval-check-output"]
+print(
+    "bare self-attention costs more than a plain recurrent layer from N =", crossover(bare, plain)
+)
+print("with projections, more than a plain recurrent layer from N =", crossover(full, plain) or "1")
+print("with projections, more than an LSTM from N =", crossover(full, lstm))
+
+# %% [markdown]
+# So "self-attention is dearer when $N > D$" is right for the table's two terms, $2 N^2 D$ against $2 N D^2$. With the four projections, which are $4 N D^2$, a real
+# layer is dearer than a plain recurrent one from the start, and dearer than an LSTM for $N > 2D$.
+#
+# **Steps in sequence:** what the count does not show. The recurrent layer does its work in $N$ small pieces, each waiting for the one before. Here is the time on this machine,
+# one thread; take it as an example, not a law.
+
+
+# %%
+def milliseconds(layer_: object, n: int) -> float:
+    """Best of thirty runs."""
+    x_ = torch.randn(n, D)
+    best_time = math.inf
+    for _ in range(30):
+        start = time.perf_counter()
+        with torch.no_grad():
+            layer_(x_)  # type: ignore[operator]
+        best_time = min(best_time, time.perf_counter() - start)
+    return 1000 * best_time
+
+
+timed = {
+    name: [milliseconds(layers[name], n) for n in lengths] for name in (full, lstm, list(layers)[4])
+}
+show_table(
+    ["layer", *(f"N = {n}" for n in lengths)],
+    [(name, *(f"{v:.2f}" for v in row)) for name, row in timed.items()],
+    caption="Milliseconds forward, width 64, one sequence; the best of thirty.",
+)
+glue("ratio_512", timed[lstm][-1] / timed[full][-1])
+
+# %% [markdown]
+# At $N = 512$ the recurrent layer takes {glue:text}`ratio_512:.1f` times as long as self-attention, although it has fewer than half of the multiplications. On a graphics processor the gap is
+# wider still.
+#
+# **Longest path:** how many inputs the last output depends on, found by its gradient. The logarithm in the table presumes *dilated* convolutions, whose kernel skips ever
+# larger gaps; without dilation the reach grows by $K - 1$ a layer.
+
+# %% tags=["nbval-check-output"]
+print(
+    "one layer, 30 positions: self-attention",
+    sees([layers[full]], 30, D),
+    "recurrent",
+    sees([layers[lstm]], 30, D),
+)
+print(
+    "one layer, 80 positions: self-attention",
+    sees([layers[full]], 80, D),
+    "recurrent fewer:",
+    sees([layers[lstm]], 80, D) < 80,
+)
+for depth in (1, 2, 3, 4):
+    plainly = sees([convolution_layer(D, 3)] * depth, 80, D)
+    dilated = sees([convolution_layer(D, 3, 3**i) for i in range(depth)], 80, D)
+    print(f"{depth} convolutions: {plainly} plain, {dilated} dilated")
+
+# %% [markdown]
+# Over 80 positions the recurrent layer *has* the path, and yet its gradient to the first inputs is zero: it has faded below the smallest number that 32 bits hold. A short path is worth more than a path.
+#
+# Where does SAB stand? It is recurrent, so its steps are in sequence; its memory gives it a short path, as attention has; and it scores $N / k_{\mathrm{att}}$ memories a step, which is
+# $O(N^2)$ in all. [Chapter 17](17_complexity.ipynb) measures it.
+#
+# ## What came after
+#
+# The encoder alone became BERT {cite:p}`devlin2019bert`, which fills in hidden words; the decoder alone became the GPT family {cite:p}`radford2018improving`, which continues texts. The square in $N^2$
+# started a field of its own: sparse patterns, low rank, kernels, recurrence again {cite:p}`tay2022efficient`. Two of its ideas stand in this book: read few memories (Part I), and look at a window and let
+# a recurrent state carry the rest.
+#
+# ## What surprised us
+#
+# - Take the positions away and the model still gets more than chance, from the bag of digits and its own past.
+# - The famous crossover $N = D$ leaves out the projections. Counted whole, it is $2D$ against an LSTM, and there is none against a plain recurrent layer.
+# - $O(\log_K N)$ for convolutions is not true of convolutions as such.
+#
+# ## What it took
+#
+# Two models of one layer, 400 updates each, live, and some counting: less than half a minute on one core.
+#
+# ## Exercises
+#
+# **1.** (Analysis.) Without positions, exchange two words of the input. How does the output of a self-attention layer change? And the output of a whole decoder that reads it by cross-attention?
+#
+# :::{dropdown} Solution
+# The layer's output is exchanged in the same way (shown above). Cross-attention is a read from a set: its output does not change at all. So the translation of a sentence would not depend on the order of its
+# words. The cell below checks it on the trained model without positions.
+# :::
+#
+# **2.** (Comparison.) Compare self-attention, recurrent and convolutional layers in work, parallelism and reach. At which length does self-attention cost more than a recurrent layer? What changes for an LSTM,
+# and what if all projections are counted?
+#
+# **3.** Why does the bias of the key projection never matter?
+#
+# :::{dropdown} Solution
+# It adds $\boldsymbol q_m^\top \boldsymbol b$ to all scores of row $m$, a constant, and a softmax does not see a constant. Its gradient is zero.
+# :::
+#
+# **4.** Test the trained model on strings of eight digits, two more than it was trained on. The waves exist for any position. Does that make it general?
+
+# %% tags=["hide-cell"]
+# Exercise 1.
+bag = trained["none"][0]
+turn = torch.tensor([4, 2, 5, 0, 1, 3])
+with torch.no_grad():
+    assert torch.allclose(bag.encode(example[:, turn]), bag.encode(example)[:, turn], atol=1e-5)
+    target_1 = example.flip(1)
+    assert torch.allclose(bag(example[:, turn], target_1), bag(example, target_1), atol=1e-4)
+
+# Exercise 2: solve 2 N² D = 2 N D² for the bare layer; 2 N² D + 4 N D² = 8 N D² for the LSTM.
+assert crossover(bare, plain) == D + 1 and crossover(full, lstm) == 2 * D + 1
+assert crossover(full, plain) is None
+
+# Exercise 3.
+probe = MultiHead(8, 2)
+probe(torch.randn(2, 5, 8)).square().sum().backward()
+assert probe.key.bias.grad is not None and probe.key.bias.grad.abs().max() < 1e-4
+assert probe.query.bias.grad is not None and probe.query.bias.grad.abs().max() > 1e-3
+
+# Exercise 4: the vectors exist, but nothing was ever trained to look there.
+LENGTH = 8
+longer = strings(200, torch.Generator().manual_seed(seed + 7))
+said = trained["sinusoidal"][0].greedy(longer, LENGTH)
+share = (said == longer.flip(1)).float().mean().item()
+print(f"eight digits: {share:.0%} of the digits")
+assert share < 0.8

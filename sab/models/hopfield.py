@@ -1,0 +1,107 @@
+"""An associative memory as the external memory of a classifier: a Hopfield look-up layer.
+
+One modern Hopfield update (Ramsauer et al. 2021, section 3, "HopfieldLayer") with examples as the
+stored patterns: a query recalls the labels of the examples it resembles. Examples can be added
+after training, without a change of any weight.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sab.checks import finite_float, positive_int, shape
+from sab.ops.attention import attention_weights
+
+
+@dataclass(frozen=True)
+class HopfieldConfig:
+    """Settings of `HopfieldClassifier`.
+
+    Attributes:
+        input_size: width of an example.
+        hidden_size: width in which query and examples are compared.
+        output_size: classes.
+        beta: inverse temperature at the start; it is learned.
+    """
+
+    input_size: int = 64
+    hidden_size: int = 32
+    output_size: int = 10
+    beta: float = 4.0
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that are not positive integers and a beta not above 0 (ValueError)."""
+        for name in ("input_size", "hidden_size", "output_size"):
+            positive_int(name, getattr(self, name))
+        if finite_float("beta", self.beta) <= 0:
+            raise ValueError(f"beta={self.beta!r}: must be above 0")
+
+
+class HopfieldClassifier(nn.Module):
+    """Class probabilities as the labels that a recall brings back.
+
+    Query and stored examples go through one linear map and are scaled to length 1, so a score is a
+    cosine times β. Shapes: x (B, input_size) → log-probabilities (B, output_size).
+    """
+
+    examples: Tensor
+    labels: Tensor
+
+    def __init__(self, config: HopfieldConfig | None = None) -> None:
+        """Build the map; the memory starts empty (see `store`)."""
+        super().__init__()
+        self.config = config or HopfieldConfig()
+        size = self.config
+        self.embed = nn.Linear(size.input_size, size.hidden_size, bias=False)
+        self.log_beta = nn.Parameter(torch.tensor(math.log(size.beta)))
+        self.register_buffer("examples", torch.zeros(0, size.input_size))
+        self.register_buffer("labels", torch.zeros(0, dtype=torch.int64))
+
+    def store(self, examples: Tensor, labels: Tensor) -> None:
+        """Add examples (P, input_size) with labels (P,) to the memory.
+
+        Raises:
+            ValueError: a shape does not fit, or a label lies outside 0 … output_size-1.
+        """
+        shape("examples", examples, (None, self.config.input_size))
+        shape("labels", labels, (len(examples),))
+        if (
+            len(labels)
+            and not 0 <= int(labels.min()) <= int(labels.max()) < self.config.output_size
+        ):
+            raise ValueError(f"labels: must be between 0 and {self.config.output_size - 1}")
+        self.examples = torch.cat([self.examples, examples.to(self.examples)])
+        self.labels = torch.cat([self.labels, labels.to(self.labels)])
+
+    def scores(self, x: Tensor) -> Tensor:
+        """β times the cosine between each query and each stored example, (B, P).
+
+        Raises:
+            ValueError: the shape does not fit, or nothing is stored.
+        """
+        shape("x", x, (None, self.config.input_size))
+        if len(self.labels) == 0:
+            raise ValueError("x: nothing is stored yet; call store(examples, labels) first")
+        queries = functional.normalize(self.embed(x), dim=1)
+        keys = functional.normalize(self.embed(self.examples), dim=1)
+        return self.log_beta.exp() * queries @ keys.T
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Log-probabilities (B, output_size).
+
+        Args:
+            x: (B, input_size).
+            mask: (B, P), ``False`` where a query must not see an example: its own copy, while
+                training on what is stored.
+
+        Raises:
+            ValueError: a shape does not fit, nothing is stored, or the mask hides all of it.
+        """
+        weights = attention_weights(self.scores(x), mask)
+        values = functional.one_hot(self.labels, self.config.output_size).to(weights)
+        return (weights @ values).clamp_min(1e-9).log()

@@ -1,0 +1,101 @@
+"""Key-value attention with a bilinear score, trained softly or by trial and error.
+
+The answer is what was read: values are one-hot classes, so a read is a distribution over classes.
+``soft`` reads the weighted mean and trains by the chain rule. ``hard`` reads one sampled value and
+trains its scores by the score-function gradient (Xu et al. 2015, section 4.1; Williams 1992); when
+judged, it takes the likeliest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from sab.checks import finite_float, one_of, positive_int
+from sab.ops.attention import Read, argmax_read, reinforce_loss, sampled_read, soft_read
+from sab.ops.scores import bilinear
+
+MODES = ("soft", "hard")
+SMALLEST = 1e-6
+
+
+@dataclass(frozen=True)
+class LookupConfig:
+    """Settings of `LookupModel`.
+
+    Attributes:
+        width: of keys and query.
+        mode: ``"soft"`` or ``"hard"``.
+        baseline: whether rewards are measured against their running mean (``hard`` only).
+        decay: of that mean.
+        offset: added to every reward; moves no optimum (``hard`` only).
+    """
+
+    width: int = 8
+    mode: str = "soft"
+    baseline: bool = True
+    decay: float = 0.9
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse a width, a mode, a decay or an offset out of range (ValueError)."""
+        positive_int("width", self.width)
+        one_of("mode", self.mode, MODES)
+        finite_float("decay", self.decay, 0.0, 1.0)
+        finite_float("offset", self.offset)
+
+
+class LookupModel(nn.Module):
+    """Scores ``kᵀ W q``, then a read of the values; W is all there is to learn."""
+
+    def __init__(self, config: LookupConfig | None = None) -> None:
+        """Start W small and random."""
+        super().__init__()
+        self.config = config or LookupConfig()
+        self.w = nn.Parameter(0.1 * torch.randn(self.config.width, self.config.width))
+        self.mean_reward = 0.0
+
+    def scores(self, keys: Tensor, query: Tensor) -> Tensor:
+        """Scores (B, N) of keys (B, N, width) for a query (B, width)."""
+        return bilinear(keys, query, self.w)
+
+    def forward(self, keys: Tensor, values: Tensor, query: Tensor) -> Read:
+        """The read (B, classes) with its weights: the mean if soft, the likeliest item if hard.
+
+        Raises:
+            ValueError: a shape does not fit.
+        """
+        scores = self.scores(keys, query)
+        if self.config.mode == "soft":
+            return soft_read(scores, values)
+        read = argmax_read(scores, values)
+        return Read(read.output, read.weights)
+
+    def loss(
+        self,
+        keys: Tensor,
+        values: Tensor,
+        query: Tensor,
+        label: Tensor,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Training loss, a scalar.
+
+        ``soft``: cross-entropy of the mean read. ``hard``: one item is drawn; the reward is 1 if
+        it holds the right class, else 0; ``offset`` is added to both.
+
+        Raises:
+            ValueError: a shape does not fit.
+        """
+        if self.config.mode == "soft":
+            read = self(keys, values, query).output
+            return functional.nll_loss(read.clamp_min(SMALLEST).log(), label)
+        drawn = sampled_read(self.scores(keys, query), values, generator=generator)
+        reward = drawn.output.gather(1, label[:, None])[:, 0] + self.config.offset
+        usual = self.mean_reward if self.config.baseline else 0.0
+        now, decay = float(reward.mean()), self.config.decay
+        self.mean_reward = decay * self.mean_reward + (1 - decay) * now
+        return reinforce_loss(drawn.log_probability, reward, usual)

@@ -1,0 +1,77 @@
+"""Multi-head attention: several queries at once, each head with projections of its own.
+
+Source: Vaswani et al. 2017, section 3.2.2. Equal to `torch.nn.MultiheadAttention` (batch first,
+without dropout) when it holds the same weights; a test compares them.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from sab.checks import positive_int, shape
+from sab.ops.attention import Read, scaled_dot_product
+
+
+class MultiHead(nn.Module):
+    """``(H_1 ⊕ … ⊕ H_h) W_o`` with ``H_i = softmax(Q_i K_iᵀ / √d) V_i``, d = width / heads.
+
+    Args:
+        width: of queries, keys, values and output.
+        heads: how many; must divide ``width``.
+
+    Raises:
+        ValueError: a size is not a positive integer, or ``heads`` does not divide ``width``.
+    """
+
+    def __init__(self, width: int, heads: int = 1) -> None:
+        """Make the four projections, each (width, width) with a bias."""
+        super().__init__()
+        positive_int("width", width)
+        positive_int("heads", heads)
+        if width % heads:
+            raise ValueError(f"heads={heads!r}: must divide width={width}")
+        self.width, self.heads = width, heads
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width)
+        self.value = nn.Linear(width, width)
+        self.output = nn.Linear(width, width)
+
+    def _split(self, x: Tensor) -> Tensor:
+        """(B, N, width) → (B, heads, N, width / heads)."""
+        batch, count, _ = x.shape
+        return x.view(batch, count, self.heads, -1).transpose(1, 2)
+
+    def read(
+        self, queries: Tensor, memories: Tensor | None = None, mask: Tensor | None = None
+    ) -> Read:
+        """Attend from ``queries`` to ``memories`` (to themselves if ``None``).
+
+        Args:
+            queries: (B, M, width).
+            memories: (B, N, width), keys and values both.
+            mask: boolean, broadcastable to (B, heads, M, N): (M, N) for a causal mask,
+                ``padding[:, None, None]`` for a padding mask (B, N).
+
+        Returns:
+            Outputs (B, M, width) and weights (B, heads, M, N).
+
+        Raises:
+            ValueError: a shape or the mask does not fit, or the mask empties a row.
+        """
+        memories = queries if memories is None else memories
+        shape("queries", queries, (None, None, self.width))
+        shape("memories", memories, (queries.shape[0], None, self.width))
+        found = scaled_dot_product(
+            self._split(self.query(queries)),
+            self._split(self.key(memories)),
+            self._split(self.value(memories)),
+            mask,
+        )
+        joined = found.output.transpose(1, 2).flatten(2)
+        return Read(self.output(joined), found.weights)
+
+    def forward(
+        self, queries: Tensor, memories: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        """Outputs (B, M, width) alone; see `read`."""
+        return self.read(queries, memories, mask).output

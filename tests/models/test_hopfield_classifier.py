@@ -1,0 +1,73 @@
+"""The classifier that looks its answer up among stored examples."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional
+
+from sab.models.hopfield import HopfieldClassifier, HopfieldConfig
+
+
+def model() -> HopfieldClassifier:
+    torch.manual_seed(0)
+    found = HopfieldClassifier(HopfieldConfig(input_size=5, hidden_size=4, output_size=3)).double()
+    found.store(torch.randn(6, 5).double(), torch.tensor([0, 0, 1, 1, 2, 2]))
+    return found
+
+
+def test_forward_is_the_equation_and_learns() -> None:
+    layer = model()
+    x = torch.randn(4, 5, dtype=torch.float64)
+    with torch.no_grad():
+        for query, found in zip(x, layer(x).exp(), strict=True):
+            share = torch.zeros(3, dtype=torch.float64)
+            total = 0.0
+            for example, label in zip(layer.examples, layer.labels, strict=True):
+                a, b = layer.embed.weight @ query, layer.embed.weight @ example
+                weight = (4.0 * (a @ b) / a.norm() / b.norm()).exp()
+                share[label] += weight
+                total += float(weight)
+            torch.testing.assert_close(found, share / total, atol=1e-7, rtol=0)
+    assert torch.autograd.gradcheck(layer, (x.requires_grad_(),))
+    layer(x).sum().backward()
+    assert all(p.grad is not None and (p.grad != 0).any() for p in layer.parameters())
+
+
+def test_a_masked_example_has_no_say() -> None:
+    layer = model()
+    x = torch.randn(2, 5, dtype=torch.float64)
+    mask = torch.tensor([True, True, True, True, False, False]).expand(2, 6)
+    hidden = layer(x, mask)
+    layer.examples, layer.labels = layer.examples[:4], layer.labels[:4]
+    torch.testing.assert_close(hidden, layer(x), atol=1e-12, rtol=0)
+    assert (hidden[:, 2] < -20).all()
+
+
+def test_a_new_class_needs_no_training() -> None:
+    layer = model()
+    new = functional.normalize(torch.randn(1, 5, dtype=torch.float64), dim=1)
+    layer.labels.clamp_(max=1)
+    with torch.no_grad():
+        layer.log_beta.fill_(4.0)
+    assert layer(new).argmax().item() < 2
+    layer.store(new, torch.tensor([2]))
+    assert layer(new).argmax().item() == 2
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError, match="beta=0"):
+        HopfieldConfig(beta=0)
+    with pytest.raises(ValueError, match="hidden_size=0"):
+        HopfieldConfig(hidden_size=0)
+    layer = HopfieldClassifier()
+    with pytest.raises(ValueError, match="nothing is stored"):
+        layer(torch.zeros(1, 64))
+    with pytest.raises(ValueError, match="labels: must be between 0 and 9"):
+        layer.store(torch.zeros(1, 64), torch.tensor([10]))
+    with pytest.raises(ValueError, match="labels has shape"):
+        layer.store(torch.zeros(1, 64), torch.tensor([1, 2]))
+    with pytest.raises(ValueError, match="x has shape"):
+        model()(torch.zeros(1, 4).double())
+    with pytest.raises(ValueError, match="all False"):
+        model()(torch.zeros(1, 5).double(), torch.zeros(1, 6, dtype=torch.bool))
