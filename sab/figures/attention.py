@@ -27,7 +27,7 @@ _BLUES = LinearSegmentedColormap.from_list(
 _INK = LinearSegmentedColormap.from_list("ink", ["#e9e5dc", COLOURS["text"]])
 
 
-def _arrow(ax: Axes, to: Sequence[float], colour: str, width: float, dashes: str = "-") -> None:
+def _arrow(ax: Axes, to: Any, colour: str, width: float, dashes: str = "-") -> None:
     ax.add_patch(
         FancyArrowPatch((0, 0), (to[0], to[1]), arrowstyle="-|>", mutation_scale=12, color=colour,
                         lw=width, ls=dashes, shrinkA=0, shrinkB=0, zorder=3)

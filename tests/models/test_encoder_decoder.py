@@ -158,7 +158,7 @@ def test_every_weight_learns() -> None:
 def test_errors() -> None:
     for settings in ({"positions": "rotary"}, {"layers": 0}, {"width": -1}):
         with pytest.raises(ValueError, match=next(iter(settings))):
-            EncoderDecoderConfig(**settings)  # type: ignore[arg-type]
+            EncoderDecoderConfig(**settings)
     with pytest.raises(ValueError, match="heads=3: must divide width=8"):
         EncoderDecoder(EncoderDecoderConfig(width=8, heads=3))
     with pytest.raises(ValueError, match="width=5: must be even"):

@@ -56,9 +56,9 @@ def test_hard_reads_one_item_and_its_scores_get_the_estimate() -> None:
     expected = -(attention_weights(scores)[0] * reward).sum()
     exact = torch.autograd.grad(expected, model.w)[0]
     count = 50_000
-    many = Lookups(*(part.expand(count, *part.shape[1:]) for part in (keys, values, query)),
-                   batch.label.expand(count))  # fmt: skip
-    loss = model.loss(many.keys, many.values, many.query, many.label, source(2))
+    parts = (keys, values, query, batch.label)
+    many = Lookups(*(part.expand(count, *part.shape[1:]) for part in parts))
+    loss = model.loss(*many, generator=source(2))
     found = torch.autograd.grad(loss, model.w)[0]
     assert (found - exact).norm() < 0.1 * exact.norm()
 
