@@ -16,7 +16,8 @@ def test_hopfield_s_memory_breaks_down_beyond_0_138() -> None:
     few, many = recall_at(hopfield_rule, 200, (14, 50), source())
     assert (few.load, many.load) == (0.07, 0.25)
     assert few.overlap > 0.99
-    assert many.overlap < 0.6 and many.exact == 0
+    # A field can be exactly zero, and rounding then decides: a pattern in fifty may come back.
+    assert many.overlap < 0.6 and many.exact < 0.1 < 0.9 < few.exact
 
 
 def test_a_softmax_holds_far_more_than_neurons() -> None:
