@@ -634,7 +634,7 @@ show_table(
 #
 # $$
 # \mathrm{CE}_{10} \ge (1 - \text{accuracy}) \ln 2 .
-# $$ (eq-bound)
+# $$ (eq-ce-bound)
 #
 # Over all $T + 20$ steps the blanks cost at least nothing, so $\mathrm{CE} \ge \tfrac{10}{T + 20}
 # \mathrm{CE}_{10}$.
