@@ -71,7 +71,7 @@ device = notebook.setup(seed)
 # records. Nobody types it.
 
 # %%
-verdicts = claims.verdicts()
+verdicts = claims.of_the_paper(claims.verdicts())
 by_source = {}
 for verdict in verdicts:
     by_source.setdefault(verdict.claim.source, []).append(verdict)

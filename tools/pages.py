@@ -32,7 +32,7 @@ REGION = re.compile(
 
 def verdict() -> str:
     """How many of the paper's claims are settled, by table, and the settled ones in words."""
-    found = claims.verdicts()
+    found = claims.of_the_paper(claims.verdicts())
     sources: dict[str, list[claims.Verdict]] = {}
     for one in found:
         sources.setdefault(one.claim.source, []).append(one)

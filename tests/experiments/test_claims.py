@@ -226,6 +226,14 @@ def test_tally_counts_every_claim(tmp_path: Path) -> None:
     assert counts[NOT_RUN] == len(claims.load())
 
 
+def test_the_paper_s_claims_are_all_but_the_article_s(tmp_path: Path) -> None:
+    found = claims.verdicts(tmp_path)
+    kept = {one.claim.id for one in claims.of_the_paper(found)}
+    left = {one.claim.id for one in found} - kept
+    assert left == {one.id for one in claims.load() if one.id.startswith("rea-")}
+    assert len(kept) > 100 and left
+
+
 def test_the_table_has_paper_released_and_ours(tmp_path: Path) -> None:
     put(tmp_path, "table1/sab_5_5_T100", [0.99, 1.0, 1.0])
     put(tmp_path, "learns/released", [0.2, 0.22])
