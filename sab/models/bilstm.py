@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from sab.checks import one_of, positive_int, shape
-from sab.ops.padding import check_keep, compact, pool, real_rows, spread
+from sab.checks import one_of, positive_int
+from sab.ops.padding import compact, mask_of, pool, spread
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,8 @@ class BiLSTM(nn.Module):
         Raises:
             ValueError: a shape does not fit, or a sequence has no real step.
         """
-        shape("x", x, (None, None, self.config.input_size))
-        if x.shape[0] < 1 or x.shape[1] < 1:
-            raise ValueError(f"x has shape {tuple(x.shape)}: needs a sequence and a step (empty?)")
-        if keep is None and self.config.padding == "zero_rows":
-            keep = real_rows(x)
-        hidden = self._run(x, None if keep is None else check_keep(keep, x))
+        keep = mask_of(x, keep, self.config.padding, self.config.input_size)
+        hidden = self._run(x, keep)
         if self.config.readout == "each":
             return self.readout(hidden), None
         answer = self.readout(pool(hidden, keep, self.config.readout))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from sab.checks import one_of, positive_int, shape
 from sab.models.rea_layer import LayerConfig, LayerState, REALayer
 from sab.models.rea_listing import FIXES, ListingREA
-from sab.ops.padding import check_keep, pool, real_rows
+from sab.ops.padding import mask_of, pool
 
 LAYERS = ("rea", "listing")
 READOUTS = ("each", "mean", "max")
@@ -151,19 +151,6 @@ class REA(nn.Module):
         self.last = nn.LayerNorm(config.hidden_size) if config.norm else nn.Identity()
         self.readout = nn.Linear(config.hidden_size, config.output_size)
 
-    def keep_of(self, x: Tensor, keep: Tensor | None = None) -> Tensor | None:
-        """The mask in force: the one given, or what the input says.
-
-        Raises:
-            ValueError: a shape does not fit, or a sequence has no real step.
-        """
-        shape("x", x, (None, None, self.config.input_size))
-        if x.shape[0] < 1 or x.shape[1] < 1:
-            raise ValueError(f"x has shape {tuple(x.shape)}: needs a sequence and a step (empty?)")
-        if keep is None and self.config.padding == "zero_rows":
-            keep = real_rows(x)
-        return keep if keep is None else check_keep(keep, x)
-
     def forward(self, x: Tensor, keep: Tensor | None = None) -> tuple[Tensor, None]:
         """Logits at every position; those at padding mean nothing.
 
@@ -174,7 +161,7 @@ class REA(nn.Module):
         Raises:
             ValueError: a shape does not fit, or a sequence has no real step.
         """
-        keep = self.keep_of(x, keep)
+        keep = mask_of(x, keep, self.config.padding, self.config.input_size)
         hidden = self.hidden(x, keep)
         if self.config.readout == "each":
             return self.readout(hidden), None

@@ -32,6 +32,26 @@ def check_keep(keep: Tensor, like: Tensor) -> Tensor:
     return keep
 
 
+def mask_of(x: Tensor, keep: Tensor | None, padding: str, width: int) -> Tensor | None:
+    """The mask in force: ``keep`` if given, what the input says, or ``None`` (all steps are real).
+
+    Args:
+        x: (B, N, width), the batch.
+        keep: (B, N) bool, True at real steps.
+        padding: ``"zero_rows"``: without ``keep``, an input row of zeros is padding.
+        width: what x must have.
+
+    Raises:
+        ValueError: a shape does not fit, the batch is empty, or a sequence has no real step.
+    """
+    shape("x", x, (None, None, width))
+    if x.shape[0] < 1 or x.shape[1] < 1:
+        raise ValueError(f"x has shape {tuple(x.shape)}: needs a sequence and a step (empty?)")
+    if keep is None and padding == "zero_rows":
+        keep = real_rows(x)
+    return None if keep is None else check_keep(keep, x)
+
+
 def compact(x: Tensor, keep: Tensor) -> Tensor:
     """Move the real steps of ``x`` (B, N, D) to the front, in their order; zeros behind them."""
     x = x.masked_fill(~keep[:, :, None], 0.0)

@@ -6,7 +6,6 @@ event numbers from 1 on; 0 is left for padding. Logs, not events, are split into
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from sab.checks import finite_float
+from sab.data import data_dir
 
 ADFA = "adfa_ld/ADFA-LD.zip"
 HDFS = ("hdfs/hdfs_train", "hdfs/hdfs_test_abnormal")
@@ -30,13 +30,12 @@ class Log(NamedTuple):
 
 
 def data_file(name: str, folder: Path | None = None) -> Path:
-    """The path of a data file below ``folder``, or below ``$SAB_DATA`` where that is ``None``.
+    """The path of a data file below ``folder``, or where data sets are where that is ``None``.
 
     Raises:
         FileNotFoundError: there is no such file; the message says where it was looked for.
     """
-    place = folder or Path(os.environ.get("SAB_DATA", "data"))
-    path = place / name
+    path = (folder or data_dir()) / name
     if not path.is_file():
         raise FileNotFoundError(f"{path}: not there; set SAB_DATA to the folder that holds {name}")
     return path

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from pathlib import Path
 
 import pytest
 import torch
 
+from sab.data import data_dir
 from sab.tasks.traces import ADFA, HDFS, Log, adfa, f1, hdfs, pad, roc_auc, split
 
 
@@ -93,7 +93,7 @@ def test_f1() -> None:
 
 
 def has(name: str) -> bool:
-    return (Path(os.environ.get("SAB_DATA", "data")) / name).is_file()
+    return (data_dir() / name).is_file()
 
 
 def test_the_real_archives_hold_what_their_papers_say() -> None:
