@@ -13,7 +13,6 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from sab.experiments.evaluate import evaluate, follow
 from sab.experiments.feed import is_finite, make_feed
 from sab.experiments.files import check_writable
 from sab.experiments.progress import Progress
+from sab.experiments.progression import Norms, Progression, Window
 from sab.experiments.records import Record
 from sab.experiments.weights import (
     build_model,
@@ -37,8 +37,6 @@ from sab.experiments.weights import (
     snapshot_name,
 )
 from sab.tasks import registry as tasks
-
-GIVE_UP = 50  # updates running with a gradient that is not finite
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -75,50 +73,6 @@ def tiny_is_zero() -> Iterator[None]:
         torch.set_flush_denormal(before)
 
 
-@dataclass
-class Window:
-    """Losses and gradient norms since the last evaluation."""
-
-    losses: list[float] = field(default_factory=list)
-    norm_sum: float = 0.0
-    norm_max: float = 0.0
-    norms: int = 0
-
-    def add_norm(self, norm: float) -> None:
-        """Count one update's gradient norm before clipping."""
-        self.norm_sum += norm
-        self.norm_max = max(self.norm_max, norm)
-        self.norms += 1
-
-    def summary(self) -> dict[str, float | None]:
-        """Means and the largest norm, ``None`` where nothing was counted."""
-        losses = sum(self.losses) / len(self.losses) if self.losses else None
-        if not self.norms:
-            return {"loss": losses, "grad_norm": None, "grad_norm_max": None}
-        mean = self.norm_sum / self.norms
-        return {"loss": losses, "grad_norm": mean, "grad_norm_max": self.norm_max}
-
-
-@dataclass
-class Progression:
-    """Where a run stands: everything beside weights and random states that a checkpoint keeps."""
-
-    update: int = 0
-    history: list[dict[str, Any]] = field(default_factory=list)
-    best_value: float | None = None
-    best_update: int = 0
-    solved_running: int = 0
-    solved_update: int | None = None
-    since_better: int = 0
-    drops: int = 0
-    skipped: int = 0
-    skipped_running: int = 0
-    seconds: float = 0.0
-    peak_mb: float = 0.0
-    stopped: str = ""
-    window: Window = field(default_factory=Window)
-
-
 class Trainer:
     """One run being trained; :func:`train` drives it."""
 
@@ -128,11 +82,12 @@ class Trainer:
         self.task = tasks.build(run.task, run.task_config)
         self.model = build_model(run).to(device)
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
-        fused = device.type in ("cpu", "cuda")
-        self.optimiser = torch.optim.Adam(self.parameters, lr=self.config.lr, fused=fused)
+        self.fused = device.type in ("cpu", "cuda")
+        self.optimiser = torch.optim.Adam(self.parameters, lr=self.config.lr, fused=self.fused)
         self.feed = make_feed(self.task, run)
         self.state: Any = None
         self.at = Progression()
+        self.norms = Norms()
         self.best: dict[str, Tensor] = {}
         self.limit = math.inf if self.config.clip is None else self.config.clip
         self.started = time.perf_counter()
@@ -140,7 +95,7 @@ class Trainer:
     # One update -------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Take a batch, follow its gradient."""
+        """Take a batch, follow its gradient; nothing is read from the device but a logged loss."""
         at, config = self.at, self.config
         batch, fresh = self.feed.next(at.update)
         self.optimiser.param_groups[0]["lr"] = config.lr_at(at.update + 1, at.drops)
@@ -149,24 +104,38 @@ class Trainer:
         outputs, self.state = follow(self.model, self.task, x, None if fresh else self.state, y)
         loss = self.task.loss(outputs, y)
         loss.backward()
-        norm = float(nn.utils.clip_grad_norm_(self.parameters, self.limit))
+        self.descend(nn.utils.clip_grad_norm_(self.parameters, self.limit))
         at.update += 1
-        if math.isfinite(norm):
-            self.optimiser.step()
-            at.window.add_norm(norm)
-            at.skipped_running = 0
-        else:  # one infinite gradient would leave NaN in every weight
-            at.skipped += 1
-            at.skipped_running += 1
-            if at.skipped_running >= GIVE_UP:
-                at.stopped = "diverged"
         if at.update % config.log_every == 0:
             at.window.losses.append(loss.item())
+        known = (config.log_every, config.eval_every, config.checkpoint_every)
+        if any(at.update % every == 0 for every in known):
+            self.catch_up()
+
+    def descend(self, norm: Tensor) -> None:
+        """Let the optimiser follow the clipped gradient, unless its ``norm`` was not finite.
+
+        One infinite gradient would leave NaN in every weight. The fused optimiser is told so by a
+        flag on the device; any other has to wait for the norm.
+        """
+        self.norms.add(norm)
+        bad = ~torch.isfinite(norm)
+        if self.fused:
+            self.optimiser.found_inf = bad.to(torch.float32)  # type: ignore[attr-defined]
+            self.optimiser.step()
+        elif not bad:
+            self.optimiser.step()
+
+    def catch_up(self) -> None:
+        """Read the norms that still lie on the device; a run that diverged is found out here."""
+        for norm in self.norms.read():
+            self.at.count(norm)
 
     # One evaluation ---------------------------------------------------------------------------
 
     def judge(self) -> dict[str, Any]:
         """Evaluate on held-out data, keep the model if it is the best, decide whether to stop."""
+        self.catch_up()
         at, config = self.at, self.config
         metrics, places = evaluate(self.model, self.task, self.feed.held_out(), self.device)
         name, direction = self.task.goal
@@ -216,6 +185,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write the checkpoint."""
+        self.catch_up()
         self.at.seconds, self.started = self.seconds(), time.perf_counter()
         self.at.peak_mb = max(self.at.peak_mb, records.peak_mb(self.device))
         at = dict(vars(self.at))

@@ -1,4 +1,5 @@
 import errno
+import math
 import os
 import signal
 import subprocess
@@ -14,7 +15,8 @@ import torch
 from sab.experiments import records, weights
 from sab.experiments import train as engine
 from sab.experiments.config import RunConfig
-from sab.experiments.train import GIVE_UP, Trainer, train
+from sab.experiments.progression import GIVE_UP, Norms
+from sab.experiments.train import Trainer, train
 from tests.interrupted import Stop, fixed, stop_after
 
 Small = Callable[..., RunConfig]
@@ -247,6 +249,70 @@ def test_gradients_that_are_not_finite_are_skipped_then_given_up(
     record = train(small(train={"updates": 500}), tmp_path / "b", progress="none")
     assert record.status == "diverged"
     assert record.metrics["updates"] == GIVE_UP
+
+
+class ReadsAtOnce(Trainer):
+    """Waits for the norm at every update, and leaves out the step where it is not finite."""
+
+    def descend(self, norm: torch.Tensor) -> None:
+        value = float(norm)
+        if math.isfinite(value):
+            self.optimiser.step()
+        self.at.count(value)
+
+
+@pytest.mark.parametrize("log_every", [1, 5, 100])
+@pytest.mark.parametrize("bad", [0, 3])
+def test_norms_read_late_give_the_same_record(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log_every: int, bad: int
+) -> None:
+    clip = torch.nn.utils.clip_grad_norm_
+    calls: list[int] = []
+
+    def every_few(parameters: Any, limit: float) -> torch.Tensor:
+        calls.append(1)
+        norm = clip(parameters, limit)
+        return torch.tensor(torch.nan) if bad and len(calls) % bad == 0 else norm
+
+    monkeypatch.setattr(engine.nn.utils, "clip_grad_norm_", every_few)
+    run = small(model="sab", train={"log_every": log_every, "checkpoint_every": 7, "clip": 0.1})
+    late = fixed(train(run, tmp_path / "late", progress="none"))
+    monkeypatch.setattr(engine, "Trainer", ReadsAtOnce)
+    calls.clear()
+    assert fixed(train(run, tmp_path / "at once", progress="none")) == late
+    assert late[0]["skipped_updates"] == (8 if bad else 0)
+
+
+def test_an_update_reads_nothing_from_the_device(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = Trainer(small(train={"log_every": 6}), tmp_path, torch.device("cpu"))
+    batch = trainer.feed.next(0)
+    monkeypatch.setattr(trainer.feed, "next", lambda update: batch)
+    read: list[str] = []
+    for name in ("item", "tolist", "__float__", "__bool__"):
+        plain = getattr(torch.Tensor, name)
+
+        def noted(self: Any, *rest: Any, name: str = name, plain: Any = plain) -> Any:
+            read.append(name)
+            return plain(self, *rest)
+
+        monkeypatch.setattr(torch.Tensor, name, noted)
+    for _ in range(3):  # the fourth update is one before which a checkpoint is written
+        trainer.step()
+    assert read == []
+    trainer.at.update = 5
+    trainer.step()
+    assert read == ["item", "tolist"]  # the loss, and all norms at once
+    assert trainer.at.window.norms == 4
+
+
+def test_norms_come_out_once_and_in_order() -> None:
+    norms = Norms()
+    for value in (3.0, float("inf"), 1.0):
+        norms.add(torch.tensor(value))
+    assert norms.read() == [3.0, float("inf"), 1.0]
+    assert norms.read() == []
 
 
 def test_data_streams_do_not_meet(small: Small, tmp_path: Path) -> None:
