@@ -36,6 +36,26 @@ def order_digest(steps: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def on_pixels(values: Tensor, order: str = "permuted") -> Tensor:
+    """Put what belongs to steps back on the pixels that were read there.
+
+    Args:
+        values: (…, steps), a number a step.
+        order: one of ``ORDERS``.
+
+    Returns:
+        (…, steps), a number a pixel, row by row.
+
+    Raises:
+        ValueError: an unknown order.
+    """
+    if one_of("order", order, ORDERS) == "pixel":
+        return values
+    out = torch.empty_like(values)
+    out[..., pixel_order(values.shape[-1])] = values
+    return out
+
+
 @dataclass(frozen=True)
 class ImageTask:
     """Say the class of a picture that is read pixel by pixel.

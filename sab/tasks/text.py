@@ -22,7 +22,8 @@ from sab import data
 from sab.data.fetch import held
 
 SPLITS = ("train", "valid", "test")
-CORPORA = ("ptb", "text8", "books", "numbers", "file")
+CORPORA = ("ptb", "text8", "books", "numbers", "colours", "file")
+MADE = ("numbers", "colours")  # here, so that they need no files
 PTB_PARTS = ("train", "valid", "test")
 TEXT8 = " abcdefghijklmnopqrstuvwxyz"
 TEXT8_PARTS = (90_000_000, 5_000_000, 5_000_000)
@@ -59,7 +60,7 @@ def corpus(name: str, path: str = "") -> Corpus:
 
     Args:
         name: ``"ptb"``, ``"text8"``, ``"books"`` (not text8: five books in its alphabet),
-            ``"numbers"`` (made here), or ``"file"``.
+            ``"numbers"`` and ``"colours"`` (made here), or ``"file"``.
         path: the file of ``"file"``.
 
     Raises:
@@ -72,8 +73,8 @@ def corpus(name: str, path: str = "") -> Corpus:
             raise ValueError(f"text={path!r}: no such file; give one with --text FILE")
         stat = file.stat()
         return _from_file(file.resolve(), stat.st_size, stat.st_mtime_ns)
-    if name == "numbers":
-        return _numbers()
+    if name in MADE:
+        return _made(name)
     if name not in CORPORA:
         raise ValueError(f"corpus={name!r}: must be one of {', '.join(CORPORA)}")
     return _published(name, data.data_dir())
@@ -84,8 +85,8 @@ def _published(name: str, folder: Path) -> Corpus:
     return {"ptb": _ptb, "text8": _text8, "books": _books}[name]()
 
 
-def _coded(texts: Iterable[str], alphabet: str) -> Tensor:
-    """Codes of the pieces of a text, uint8 (int16 for more than 256 symbols).
+def _coded(texts: Iterable[str], alphabet: str, count: int) -> Tensor:
+    """Codes of the pieces of a text of ``count`` characters, uint8 (int16 beyond 256 symbols).
 
     Raises:
         ValueError: a character is not in the alphabet.
@@ -94,14 +95,16 @@ def _coded(texts: Iterable[str], alphabet: str) -> Tensor:
     points = np.frombuffer(alphabet.encode("utf-32-le"), np.uint32)
     table = np.full(0x110000, -1, np.int32)
     table[points] = np.arange(len(points))
-    found = []
+    found = np.empty(count, kind)
+    done = 0
     for text in texts:
         codes = table[np.frombuffer(text.encode("utf-32-le"), np.uint32)]
         if codes.size and codes.min() < 0:
             stranger = text[int(codes.argmin())]
             raise ValueError(f"text has {stranger!r}, which is not one of {len(alphabet)} symbols")
-        found.append(codes.astype(kind))
-    return torch.from_numpy(np.concatenate(found))
+        found[done : done + len(codes)] = codes
+        done += len(codes)
+    return torch.from_numpy(found)
 
 
 def ptb_characters(words: str) -> str:
@@ -121,7 +124,7 @@ def _ptb() -> Corpus:
         else:
             texts[part] = ptb_characters(path.read_text(encoding="utf-8"))
     alphabet = "".join(sorted(set().union(*texts.values())))
-    parts = {part: _coded([text], alphabet) for part, text in texts.items()}
+    parts = {part: _coded([text], alphabet, len(text)) for part, text in texts.items()}
     about = f"Penn Treebank characters, {'character' if kind == 'ptb_char' else 'word'} files"
     return Corpus(alphabet, alphabet.index("\n"), parts, about)
 
@@ -133,7 +136,9 @@ def _cut(codes: Tensor, lengths: tuple[int, ...]) -> dict[str, Tensor]:
 def _text8() -> Corpus:
     with zipfile.ZipFile(data.files("text8")["text8.zip"]) as archive:
         text = archive.read("text8").decode("ascii")
-    return Corpus(TEXT8, 0, _cut(_coded([text], TEXT8), TEXT8_PARTS), "text8, 90/5/5 M characters")
+    return Corpus(
+        TEXT8, 0, _cut(_coded([text], TEXT8, len(text)), TEXT8_PARTS), "text8, 90/5/5 M characters"
+    )
 
 
 def interleave(codes: Tensor, chunk: int, pieces: int = 20) -> dict[str, Tensor]:
@@ -151,7 +156,7 @@ def interleave(codes: Tensor, chunk: int, pieces: int = 20) -> dict[str, Tensor]
 
 def _books() -> Corpus:
     text = data.files("books")["se5_text8like.txt"].read_text(encoding="ascii")
-    parts = interleave(_coded([text.replace("\n", " ")], TEXT8), INTERLEAVED)
+    parts = interleave(_coded([text.replace("\n", " ")], TEXT8, len(text)), INTERLEAVED)
     about = "five public-domain books in text8's alphabet, NOT text8; interleaved before the split"
     return Corpus(TEXT8, 0, parts, about)
 
@@ -200,12 +205,32 @@ def numbers_text(lines: int, seed: int = 0) -> str:
     return "".join(f"{spoken(int(n))}, again {spoken(int(n))}.\n" for n in drawn)
 
 
-@lru_cache(maxsize=1)
-def _numbers() -> Corpus:
-    texts = {part: numbers_text(n, i) for i, (part, n) in enumerate(NUMBERS.items())}
+COLOURS = ("red", "blue", "green", "yellow", "white", "orange", "pink", "violet")
+SPEAKERS = ("ann", "bob", "eve", "tom")
+COLOUR_LINES = {"train": 3000, "valid": 150, "test": 150}
+
+
+def colours_text(lines: int, seed: int = 0) -> str:
+    """Lines that name one of eight colours, one of four speakers, and the same colour again.
+
+    So a line is worth log2 8 + log2 4 bits to whoever remembers, and log2 8 more to who does not.
+    """
+    draw = np.random.RandomState(seed)
+    colours, speakers = draw.randint(len(COLOURS), size=lines), draw.randint(4, size=lines)
+    pairs = [(COLOURS[c], SPEAKERS[s]) for c, s in zip(colours, speakers, strict=True)]
+    return "".join(f"{colour}, says {who}, so it is {colour}.\n" for colour, who in pairs)
+
+
+@lru_cache(maxsize=2)
+def _made(name: str) -> Corpus:
+    if name == "numbers":
+        make, sizes, about = numbers_text, NUMBERS, "numbers in words, each said twice"
+    else:
+        make, sizes, about = colours_text, COLOUR_LINES, "colours, each named twice"
+    texts = {part: make(n, i) for i, (part, n) in enumerate(sizes.items())}
     alphabet = "".join(sorted(set().union(*texts.values())))
-    parts = {part: _coded([text], alphabet) for part, text in texts.items()}
-    return Corpus(alphabet, alphabet.index("\n"), parts, "numbers in words, each said twice")
+    parts = {part: _coded([text], alphabet, len(text)) for part, text in texts.items()}
+    return Corpus(alphabet, alphabet.index("\n"), parts, about)
 
 
 # A reader's own file --------------------------------------------------------------------------
@@ -247,7 +272,7 @@ def _from_file(path: Path, size: int, changed: int) -> Corpus:
         raise ValueError(f"text={str(path)!r}: {what}; needs at least {LEAST_CHARACTERS:,}")
     seen[ord("\n")] = True  # what stands before each part
     alphabet = np.flatnonzero(seen).astype("<u4").tobytes().decode("utf-32-le")
-    codes = _coded(_pieces(path), alphabet)
+    codes = _coded(_pieces(path), alphabet, count)
     train, valid = (int(share * count) for share in SHARES)
     parts = _cut(codes, (train, valid, count - train - valid))
     about = f"{path.name}, {count:,} characters, SHA-256 of its text {digest.hexdigest()}"

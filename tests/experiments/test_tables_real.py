@@ -132,6 +132,50 @@ def test_a_table_of_the_paper_can_have_parts(capsys: pytest.CaptureFixture[str])
     }
 
 
+# Every cell the source gives, by table: experiment/row → the paper's number.
+CELLS = {
+    "2": {
+        "table2_ptb": {
+            "lstm": 1.36, "tbptt_5": 1.44, "tbptt_20": 1.40, "sab_10_5_10": 1.42,
+            "sab_10_10_10": 1.40, "sab_20_5_20": 1.39, "sab_20_10_20": 1.37,
+        },
+        "table2_text8": {
+            "lstm": 1.42, "tbptt_5": 1.56, "sab_10_5_10": 1.47, "sab_10_10_10": 1.45,
+            "sab_20_5_20": 1.45, "sab_20_10_20": 1.44,
+        },
+    },
+    "4": {
+        "table4_pmnist": {
+            "lstm": 90.3, "sab_20_5_20": 89.8, "sab_20_10_20": 90.9, "sab_50_10_50": 94.2,
+            "transformer": 97.9,
+        },
+        "table4_cifar10": {
+            "lstm": 58.3, "tbptt_300": 51.3, "sab_16_10_16": 64.5, "transformer": 62.2,
+        },
+    },
+    "6": {"table6": {"attentive_tbptt_10": 1.48, "sab_10_10_10": 1.44}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("number", list(CELLS))
+def test_every_cell_of_the_source_has_a_verdict(
+    number: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {item.name for item in tables.find_all(number)}
+    assert names >= set(CELLS[number])
+    for name, cells in CELLS[number].items():
+        lines = table(tables.find(name), None, tmp_path)
+        assert {line.row: line.paper for line in lines if line.paper is not None} == cells
+        for line in lines:
+            assert line.verdict == ("" if line.paper is None else "not run at this scale")
+    assert main(["table", number, "--results", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    for cells in CELLS[number].values():
+        for value in cells.values():
+            assert f"{value:g}" in text
+    assert text.count("not run at this scale") >= sum(map(len, CELLS[number].values()))
+
+
 @pytest.mark.parametrize(
     ("profile", "verdict"), [("cpu", "not run at this scale"), ("paper", "reproduced")]
 )
@@ -170,7 +214,12 @@ def test_a_reader_s_text(
     assert record["config"]["data"].startswith("My own text.txt, 1,620 characters, SHA-256")
     path.write_text("")
     assert main([*command, "--force", "--text", str(path)]) == 2
-    assert "empty; needs at least 1,000" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "empty; needs at least 1,000" in error and len(error.splitlines()) == 1
+    path.write_bytes(b"caf\xe9 " * 300)
+    assert main([*command, "--force", "--text", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert "not UTF-8" in error and len(error.splitlines()) == 1
     with pytest.raises(ValueError, match="copy reads no text; take sab run text"):
         run.plan("copy", "smoke", None, None, None, str(path))
 
@@ -183,4 +232,5 @@ def test_missing_data_is_said_before_anything_is_trained(
     monkeypatch.setenv("SAB_RUNS", str(tmp_path / "runs"))
     assert main(["run", "table6_books", "--row", "lstm", "--workers", "1"]) == 2
     error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1
     assert "se5_text8like.txt of books: cannot be fetched" in error and "by hand" in error

@@ -14,7 +14,7 @@ from data_files import hold
 
 from sab.data import DataError
 from sab.tasks import ImageTask, pictures
-from sab.tasks.images import order_digest, pixel_order
+from sab.tasks.images import on_pixels, order_digest, pixel_order
 from sab.tasks.pictures import CLASSES, cifar10_binary, cifar10_jpeg, cifar10_python, read_idx
 
 RANDOM = np.random.RandomState(0)
@@ -181,3 +181,12 @@ def test_bad_settings_and_missing_data(monkeypatch: pytest.MonkeyPatch, tmp_path
         ImageTask("cifar10_jpeg", "pixel").prepare()
     with pytest.raises(ValueError, match="batch_size=0"):
         ImageTask("digits").batch(0, torch.Generator())
+
+
+def test_the_way_back_to_the_pixels() -> None:
+    values = torch.arange(128.0).reshape(2, 64)
+    read = values[:, pixel_order(64)]
+    assert torch.equal(on_pixels(read), values)
+    assert torch.equal(on_pixels(values, "pixel"), values)
+    with pytest.raises(ValueError, match="order='rows'"):
+        on_pixels(values, "rows")

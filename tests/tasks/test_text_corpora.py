@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -10,7 +11,15 @@ import torch
 from data_files import hold
 
 from sab.tasks import text
-from sab.tasks.text import corpus, interleave, numbers_text, ptb_characters, spoken
+from sab.tasks.text import (
+    COLOURS,
+    colours_text,
+    corpus,
+    interleave,
+    numbers_text,
+    ptb_characters,
+    spoken,
+)
 
 WORDS = {
     "train": " the cat <unk> N \n a cat sat \n",
@@ -91,6 +100,18 @@ def test_numbers_in_words() -> None:
     assert numbers_text(3) == numbers_text(3) != numbers_text(3, seed=1)
 
 
+def test_colours_are_named_twice() -> None:
+    lines = colours_text(400).splitlines()
+    for line in lines:
+        first, _, again = line.removesuffix(".").split(", ")
+        assert again == f"so it is {first}"
+    assert {line.partition(",")[0] for line in lines} == set(COLOURS)
+    assert len({colour[0] for colour in COLOURS}) == 8  # the first letter tells
+    assert colours_text(3) == colours_text(3) != colours_text(3, seed=1)
+    found = corpus("colours")
+    assert found.decode(found.parts["valid"]) == colours_text(150, seed=1)
+
+
 def of_file(path: Path, raw: bytes) -> text.Corpus:
     path.write_bytes(raw)
     return corpus("file", str(path))
@@ -148,6 +169,24 @@ def test_missing_and_huge_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         corpus("file", str(path))
     with pytest.raises(ValueError, match="corpus='enwik8'"):
         corpus("enwik8")
+
+
+def test_a_large_file_is_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sparse file of 24 MB: nothing but its codes, a byte a character, is ever held whole."""
+    monkeypatch.setattr(text, "CHUNK", 1 << 18)
+    path = tmp_path / "sparse.txt"
+    with open(path, "wb") as stream:
+        stream.write(b"a line\n")
+        stream.truncate(24_000_000)
+    tracemalloc.start()
+    try:
+        found = corpus("file", str(path))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.alphabet == "\0\n aeiln"
+    assert [len(found.parts[part]) for part in text.SPLITS] == [21_600_000, 1_200_000, 1_200_000]
+    assert peak < 1.5 * 24_000_000 + 0x110000 * 8
 
 
 def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
