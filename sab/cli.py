@@ -126,7 +126,9 @@ def parser() -> Parser:
     fetch.add_argument("name", metavar="NAME")
 
     maps = commands.add_parser(
-        "maps", parents=[where], help="write the attention maps of a run's snapshots"
+        "maps",
+        parents=[where],
+        help="write the attention maps of a run's snapshots, or what a language model recalls",
     )
     maps.add_argument("experiment")
     maps.add_argument("--row", required=True, metavar="ROW")
@@ -290,6 +292,14 @@ def do_maps(args: argparse.Namespace) -> int:
     item = tables.find(args.experiment)
     runs = Path(args.runs) if args.runs else None
     results = Path(args.results) if args.results else None
+    if item.task == "charlm":
+        from sab.analysis import excerpts
+
+        one = excerpts.make_excerpt(
+            item.name, args.row, args.profile, args.seed, runs=runs, results=results
+        )
+        print(f"{excerpts.write_excerpt(one, results)}  {len(one.text)} characters")
+        return 0
     found = attention.attention_maps(
         item.name, args.row, args.profile, args.seed, args.sequences, runs, results
     )

@@ -213,6 +213,7 @@ def test_a_reader_s_text(
     record = json.loads(found.read_text())
     assert record["config"]["data"].startswith("My own text.txt, 1,620 characters, SHA-256")
     path.write_text("")
+    capsys.readouterr()
     assert main([*command, "--force", "--text", str(path)]) == 2
     error = capsys.readouterr().err
     assert "empty; needs at least 1,000" in error and len(error.splitlines()) == 1
