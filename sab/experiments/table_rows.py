@@ -8,6 +8,7 @@ from typing import Any
 from sab.experiments.rows import Row
 from sab.models.sab import SABConfig
 
+ADDING = 2000  # updates of every row of the adding table
 BUDGET = {20: 8000, 100: 7000, 200: 8000, 300: 9000}  # updates by T
 
 

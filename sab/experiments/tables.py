@@ -14,13 +14,13 @@ from typing import Any
 
 from sab.experiments.config import did_you_mean
 from sab.experiments.rows import Experiment, Row
-from sab.experiments.table_rows import BUDGET, lstm_row, preset, sab_row
+from sab.experiments.table_rows import ADDING, BUDGET, lstm_row, preset, sab_row
 from sab.experiments.tables_attention import ATTENTION
+from sab.experiments.tables_checks import CHECKS
 from sab.experiments.tables_rea import TABLES as REA_TABLES
 from sab.experiments.tables_real import REAL
 from sab.models.sab import SABConfig
 
-ADDING = 2000  # updates of every row of the adding table
 LONG = {10_000: 128, 20_000: 32, 50_000: 32, 100_000: 8}  # test sequences
 WATCHED = (0, 100, 250, 500, 1000, 1500, 2000, 2500, 3000, 4000, 5000, 6000, 7000, 8000)
 CLOSELY = (*range(0, 1000, 100), *range(1000, 7001, 250))  # for the attention map's stepper
@@ -124,32 +124,6 @@ def _learns() -> Experiment:
     return Experiment("learns", "What makes it learn: copy, T=100", "copy", rows)
 
 
-def _search() -> Experiment:
-    """The same small search for SAB and for each baseline."""
-    models = {
-        "sab_5_5": ("sab", {"k_trunc": 5, "k_top": 5}),
-        "lstm": ("lstm", {}),
-        "attentive_lstm": ("attentive_lstm", {}),
-        "tbptt_20": ("lstm", {"k_trunc": 20}),
-    }
-    rows = [
-        Row(
-            f"{name}_lr{lr:g}_clip{clip:g}",
-            f"{name}, lr {lr:g}, clip {clip:g}",
-            model,
-            config,
-            {"T": 100},
-            {"updates": 1500, "lr": lr, "clip": clip, "schedule": "constant"},
-            seeds=1,
-        )
-        for name, (model, config) in models.items()
-        for lr in (1e-3, 3e-3, 1e-2)
-        for clip in (0.1, 1.0)
-    ]
-    title = "Search for what the paper leaves open: copy, T=100, 1,500 updates"
-    return Experiment("search", title, "copy", tuple(rows))
-
-
 def _table2_adding() -> Experiment:
     """Every row has the same budget, and the learning rate found on copy."""
     train = {"updates": ADDING, "solved_at": None, "eval_every": 100}
@@ -166,44 +140,6 @@ def _table2_adding() -> Experiment:
         rows += [dataclasses.replace(row, train=train, seeds=1) for row in here]
     title = "Table 2, left: adding (mean squared error)"
     return Experiment("table2_adding", title, "adding", tuple(rows), ("2", "table2"))
-
-
-def _adding_rate() -> Experiment:
-    """SAB and the LSTM again, with the learning rate that the paper states for this task."""
-    slow = {"updates": ADDING, "solved_at": None, "eval_every": 100, "lr": 1e-3}
-    rows = (sab_row(10, 10, 200), lstm_row(200))
-    same = tuple(
-        dataclasses.replace(row, title=f"{row.title}, lr 0.001", train=slow, seeds=1)
-        for row in rows
-    )
-    title = "Adding, T=200, at the paper's learning rate of 0.001"
-    return Experiment("adding_rate", title, "adding", same)
-
-
-def _clipping(name: str, task: str, T: int) -> Experiment:
-    """The gradient's norm with and without clipping (paper, section 8.1), short runs."""
-    models: dict[str, tuple[str, dict[str, Any]]] = {
-        "sab": ("sab", {}),
-        "sab_states": ("sab", {"score_gradient": "states"}),
-        "lstm": ("lstm", {}),
-    }
-    train = {"updates": 800, "schedule": "constant", "solved_at": None, "eval_every": 40}
-    rows = [
-        Row(
-            f"{model}_{'noclip' if clip is None else f'clip{clip:g}'}",
-            f"{model}, {'not clipped' if clip is None else f'clipped to {clip:g}'}",
-            kind,
-            config,
-            {"T": T},
-            {**train, "clip": clip},
-            seeds=1,
-        )
-        for model, (kind, config) in models.items()
-        for clip in (0.1, None)
-    ]
-    return Experiment(
-        name, f"Clipping (section 8.1): {task}, T={T}, 800 updates", task, tuple(rows)
-    )
 
 
 def _table3() -> Experiment:
@@ -301,7 +237,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         _copy(),
         _table1(),
         _learns(),
-        _search(),
         _table2_adding(),
         _table3(),
         _watch(),
@@ -309,9 +244,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         _transfer_long(),
         _transfer_short(),
         _bounded(),
-        _adding_rate(),
-        _clipping("clipping", "copy", 20),
-        _clipping("clipping_adding", "adding", 50),
+        *CHECKS,
         *REAL,
         *REA_TABLES,
         *ATTENTION,

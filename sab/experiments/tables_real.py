@@ -41,6 +41,7 @@ def scales(
     units: tuple[int, int],
     smoke: Mapping[str, Any],
     patience: int = 5,
+    cpu_lr: float | None = None,
 ) -> dict[str, dict[str, Any]]:
     """What the profiles make of a row.
 
@@ -52,14 +53,16 @@ def scales(
         units: hidden units of ``cpu`` and of ``paper``.
         smoke: settings of the task for ``smoke``.
         patience: epochs without a better validation after which ``paper`` stops.
+        cpu_lr: learning rate of the profile ``cpu``, where it is not the paper's.
     """
     looks = 4 if cpu <= 5 else 1
     falling = {"schedule": "step", "drop_at": (0.8,)}
     steady = {"schedule": "constant", "patience": patience}
+    rate = {} if cpu_lr is None else {"lr": cpu_lr}
     return {
         "smoke": {"train": SMOKE, "model": {"hidden_size": 16}, "task": dict(smoke)},
         "cpu": {
-            "train": {**epochs(cpu, sequences, batch, looks), **falling},
+            "train": {**epochs(cpu, sequences, batch, looks), **falling, **rate},
             "model": {"hidden_size": units[0]},
         },
         "paper": {
@@ -122,9 +125,10 @@ def carrying(row: Row, *parts: str) -> Row:
     )
 
 
-def _ptb_setting(cpu: float = 10) -> Setting:
+def _ptb_setting(cpu: float = 6) -> Setting:
+    """The paper's 2e-3 is for 1,000 units; 256 units learn little by it in a few epochs."""
     tiny = {"corpus": "numbers", "T": 40}
-    size = scales(PTB, 32, cpu, 100, (256, 1000), tiny)
+    size = scales(PTB, 32, cpu, 100, (256, 1000), tiny, cpu_lr=1e-2)
     train = {**TEXT, "lr": 2e-3, "batch_size": 32}
     return Setting({"corpus": "ptb", "T": 100}, train, size)
 
@@ -147,8 +151,28 @@ def _table2_ptb() -> Experiment:
     return Experiment("table2_ptb", title, "charlm", rows, ("2", "table2", "table2_lm"))
 
 
+def _search_ptb() -> Experiment:
+    """The learning rate at 256 units, found for each model by the same short runs."""
+    here = _ptb_setting()
+    half = {"updates": 784, "eval_every": 784, "schedule": "constant", "patience": None}
+    short: dict[str, dict[str, Any]] = {"smoke": {}, "cpu": half, "paper": half}
+    rows: list[Row] = []
+    for row in (here.lstm(), here.lstm(20), here.sab(20, 10, 20)):
+        for lr in (2e-3, 5e-3, 1e-2, 2e-2):
+            size = {
+                profile: {**scale, "train": {**scale["train"], **short[profile], "lr": lr}}
+                for profile, scale in row.scales.items()
+            }
+            name, title = f"{row.name}_lr{lr:g}", f"{row.title}, lr {lr:g}"
+            rows.append(dataclasses.replace(row, name=name, title=title, scales=size))
+    title = "Search of the learning rate on Penn Treebank: 256 units, half an epoch"
+    return Experiment("search_ptb", title, "charlm", tuple(rows))
+
+
 def _text8_setting(cpu: float = 1) -> Setting:
-    size = scales(TEXT8, 64, cpu, 30, (256, 1000), {"corpus": "numbers", "T": 40})
+    """Its rate for 256 units is the one found on Penn Treebank."""
+    tiny = {"corpus": "numbers", "T": 40}
+    size = scales(TEXT8, 64, cpu, 30, (256, 1000), tiny, cpu_lr=1e-2)
     train = {**TEXT, "lr": 2e-3, "batch_size": 64}
     return Setting({"corpus": "text8", "T": 180}, train, size)
 
@@ -173,7 +197,7 @@ def _table6() -> Experiment:
 
 
 def _table6_books() -> Experiment:
-    size = scales(BOOKS, 64, 2, 30, (256, 1000), {"corpus": "numbers", "T": 40})
+    size = scales(BOOKS, 64, 1, 30, (256, 1000), {"corpus": "numbers", "T": 40}, cpu_lr=1e-2)
     here = Setting({"corpus": "books", "T": 180}, _text8_setting().train, size)
     rows = both_ways(here.lstm(), *_table6_rows(here))
     title = "Not text8: five books in its alphabet, with and without clipping, bits per character"
@@ -264,6 +288,7 @@ def _text() -> Experiment:
 
 
 REAL: tuple[Experiment, ...] = (
+    _search_ptb(),
     _table2_ptb(),
     _table2_text8(),
     _table6(),

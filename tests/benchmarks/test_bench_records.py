@@ -59,3 +59,12 @@ def test_a_long_sequence_is_streamed() -> None:
     assert row["steps_done"][-1] == 20000
     held = 2 * 8 * 20000 // 2 * 128 * 4 / 1e6  # two floats a unit, of every second step
     assert row["peak_mb"] - row["resident_mb"][0] < 5 * held
+
+
+def test_a_training_step_at_the_size_of_the_language_model() -> None:
+    """SAB (20, 10, 20), 1,000 units, batch 32, length 100, beside the LSTM."""
+    rows = {row["form"]: row for row in record("language")["rows"]}
+    for row in rows.values():
+        sizes = [row[key] for key in ("batch", "hidden", "length", "k_top", "k_trunc", "k_att")]
+        assert sizes == [32, 1000, 100, 10, 20, 20]
+    assert rows["cpp"]["ms_median"] <= 1.5 * rows["lstm"]["ms_median"]

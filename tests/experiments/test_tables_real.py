@@ -72,6 +72,8 @@ def test_sab_rows_are_named_by_their_numbers() -> None:
 @pytest.mark.parametrize("profile", ["cpu", "paper"])
 def test_rows_of_a_table_share_all_but_the_model(profile: str) -> None:
     for item in REAL:
+        if item.name.startswith("search"):
+            continue  # a search varies the training on purpose
         runs = [make_run(item, row, profile, 0) for row in item.rows]
         for one in runs:
             if one.row.endswith("_carried"):

@@ -175,6 +175,46 @@ def test_float32(form: str) -> None:
     close(small.double(), y, 1e-5)
 
 
+@pytest.mark.parametrize("scale", [1.0, 100.0], ids=["small keys", "some keys beyond e^80"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_float32_gradients_by_blocks(threads: int, scale: float) -> None:
+    """Columns beyond a block of vectors and samples beyond a block of samples, ragged, carried."""
+    hidden, width, batch, steps = 80, 72, 37, 60
+    past = 5 + torch.arange(batch) % 3
+    state = SABState(
+        draw(batch, hidden, scale=0.3),
+        draw(batch, hidden),
+        draw(batch, 7, hidden, seed=9) * (torch.arange(7) < past[:, None])[..., None],
+        past,
+    )
+    x, lengths = draw(steps, batch, INPUTS, seed=2), steps - torch.arange(batch) % 50
+    w = weights(hidden=hidden, width=width)
+    # the keys of every second column are large, so that some rows of keys are and others are not
+    w1 = w.scorer[0].detach() * 0.1
+    w1[::2] *= scale
+    leaves = [w.w_ih, w.w_hh, w.bias, w1, *w.scorer[1:]]
+    leaves = [(leaf.detach() * 0.3).requires_grad_() for leaf in leaves]
+    dh, ds = draw(steps, batch, hidden, seed=3), draw(steps, batch, hidden, seed=4)
+    found = []
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for kind, form in ((torch.float64, "torch"), (torch.float32, "cpp")):
+            used = [leaf.detach().to(kind).requires_grad_() for leaf in leaves]
+            held = ScanWeights(*used[:3], tuple(used[3:]))
+            start = SABState(*(v.to(kind) for v in (state.h, state.c, state.memory)), past)
+            h, s, _, alpha = attentive_scan(x.to(kind), held, start, lengths, 7, form)
+            assert alpha is not None
+            loss = (h * dh.to(kind)).sum() + (s * ds.to(kind)).sum()
+            found.append([h, s, alpha, *torch.autograd.grad(loss, used)])
+    finally:
+        torch.set_num_threads(before)
+    for exact, ours in zip(*found, strict=True):
+        assert ours.dtype == torch.float32
+        size = float(exact.detach().square().mean().sqrt())
+        torch.testing.assert_close(ours.double(), exact, rtol=1e-3, atol=1e-3 * size)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_causality(form: str) -> None:
     model = make(form)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "scan_common.h"
+#include "scan_rows.h"
 
 namespace {
 
@@ -10,8 +11,23 @@ template <class R>
 void softmax_row(R* __restrict a, int64_t size) {
   R top = a[0], sum = 0;
   for (int64_t i = 1; i < size; ++i) top = std::max(top, a[i]);
-  for (int64_t i = 0; i < size; ++i) sum += a[i] = std::exp(a[i] - top);
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) {
+    const R x = a[i] - top;
+    a[i] = exp_(x < -80 ? R(-80) : x);
+  }
+  for (int64_t i = 0; i < size; ++i) sum += a[i];
+#pragma omp simd
   for (int64_t i = 0; i < size; ++i) a[i] /= sum;
+}
+
+// Every step reads all the memories of its samples: a few samples run through the whole sequence before the next few, so
+// that what they read stays in the cache. `numbers` counts what one sample reads at a step.
+template <class R, class F>
+void over_samples(int64_t first, int64_t last, bool large, int64_t numbers, const F& run) {
+  constexpr int64_t CACHE = int64_t(1) << 20, LEAST = 8;  // bytes; rows that make a product worth its weights
+  const int64_t size = large ? last - first : std::max(LEAST, CACHE / int64_t(numbers * sizeof(R)));
+  for (int64_t b = first; b < last; b += size) run(b, std::min(last, b + size));
 }
 
 template <class R>
@@ -79,7 +95,7 @@ std::vector<Tensor> attend_forward(Tensor x, Tensor w_all, Tensor w1, Tensor w2,
               al[i] = score_(kp + m * D, ep + m * D, std::max(rp[m], q_reach), qr, eq.data(), w3p, weight_sum, D);
             }
             softmax_row(al, held);
-            for (int64_t i = 0; i < held; ++i) add_scaled(so, al[i], mp + (b * N + i) * n, n);
+            weighted_sum(so, al, mp + b * N * n, held, n);
           }
 #pragma omp simd
           for (int64_t j = 0; j < n; ++j) hn[j] = ho[j] = hat[j] + so[j];
@@ -99,7 +115,9 @@ std::vector<Tensor> attend_forward(Tensor x, Tensor w_all, Tensor w1, Tensor w2,
   };
   {
     c10::InferenceMode guard;
-    over_chunks(0, B, !large, run);
+    over_chunks(0, B, !large, [&](int64_t first, int64_t last) {
+      over_samples<R>(first, last, large, N * (D + n), run);
+    });
   }
   return {h, s, z[T % z_slots].narrow(1, 0, n).clone(), c[saving ? T : T % 2].clone(), alpha, z, gates, c, hh, q};
 }
@@ -135,7 +153,7 @@ std::vector<Tensor> attend_backward(Tensor dh_out, Tensor ds_out, Tensor w_all, 
         const int64_t at = t * B + b, m = b * N + from[b] + t;
         const bool live = t < len[b];
         for (int64_t j = 0; j < n; ++j) dhatp[b * n + j] = live ? carryp[b * n + j] + dhp[at * n + j] + dmp[m * n + j] : 0;
-        for (int64_t j = 0; j < D; ++j) dkr[b * D + j] = live ? dkp[m * D + j] : 0;
+        for (int64_t j = 0; j < D; ++j) dkr[b * D + j] = live ? dkp[m * D + j] *= 4 * w3p[j] : 0;
       }
       product(dkr + first * D, D, rows, from_key, dhatp + first * n, n, large, true);
       over_chunks(first, last, large, [&](int64_t b0, int64_t b1) {
@@ -144,7 +162,7 @@ std::vector<Tensor> attend_backward(Tensor dh_out, Tensor ds_out, Tensor w_all, 
           const int64_t at = t * B + b, held = from[b] + t;
           if (t >= len[b] || held == 0) continue;
           const R *al = ap + at * N, *q_b = qp + at * D;
-          R *__restrict dq_b = dqp + at * D, *__restrict dw3_b = dw3p + b * D;
+          R* dq_b = dqp + at * D;
 #pragma omp simd
           for (int64_t j = 0; j < n; ++j) ds[j] = dhatp[b * n + j] + dsp[at * n + j];
           R mean = 0;
@@ -155,26 +173,11 @@ std::vector<Tensor> attend_backward(Tensor dh_out, Tensor ds_out, Tensor w_all, 
             add_scaled(dmp + m * n, al[i], ds.data(), n);
           }
           const R q_reach = prepare(q_b, eq.data(), D);
-          for (int64_t i = 0; i < held; ++i) {
-            const R d = al[i] * (da[i] - mean);
-            if (d == 0) continue;
-            const int64_t m = b * N + i;
-            const R *__restrict key = kp + m * D, *__restrict ekey = ep + m * D;
-            R* __restrict dkey = dkp + m * D;
-            if (uses_exp(std::max(rp[m], q_reach))) {
-#pragma omp simd
-              for (int64_t j = 0; j < D; ++j) {
-                const R r = 1 / (1 + ekey[j] * eq[j]), v = 4 * d * w3p[j] * r * (1 - r);
-                dw3_b[j] += d * (1 - 2 * r), dq_b[j] += v, dkey[j] += v;
-              }
-            } else {
-#pragma omp simd
-              for (int64_t j = 0; j < D; ++j) {
-                const R u = tanh_(key[j] + q_b[j]), v = d * w3p[j] * (1 - u * u);
-                dw3_b[j] += d * u, dq_b[j] += v, dkey[j] += v;
-              }
-            }
-          }
+          for (int64_t i = 0; i < held; ++i) da[i] = al[i] * (da[i] - mean);
+          const int64_t m = b * N;
+          scores_backward(da.data(), kp + m * D, ep + m * D, rp + m, q_reach, q_b, eq.data(), held, D, dkp + m * D, dq_b,
+                          dw3p + b * D);
+          for (int64_t j = 0; j < D; ++j) dq_b[j] *= 4 * w3p[j];
         }
       });
       product(dqp + (t * B + first) * D, D, rows, from_query, dhatp + first * n, n, large, true);
@@ -197,10 +200,14 @@ std::vector<Tensor> attend_backward(Tensor dh_out, Tensor ds_out, Tensor w_all, 
           std::fill(dcp + b * n, dcp + (b + 1) * n, R(0));
         }
     }
+    for (int64_t b = first; b < last; ++b)  // rows that were there before the call
+      for (int64_t i = 0; i < from[b] * D; ++i) dkp[b * N * D + i] *= 4 * w3p[i % D];
   };
   {
     c10::InferenceMode guard;
-    over_chunks(0, B, !large, run);
+    over_chunks(0, B, !large, [&](int64_t first, int64_t last) {
+      over_samples<R>(first, last, large, N * (2 * D + 2 * n), run);
+    });
   }
   return {dg, dk, dq, dw3.sum(0)};
 }

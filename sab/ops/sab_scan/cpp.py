@@ -31,6 +31,7 @@ SOURCES = (
     "scan_gemm.h",
     "scan_math.h",
     "scan_read.h",
+    "scan_rows.h",
     "scan_vector.h",
     "attentive.h",
 )

@@ -52,6 +52,7 @@ inline float exp_(float x) {
   std::memcpy(&scale, &bits, 4);
   return p * scale;
 }
+inline double exp_(double x) { return std::exp(x); }
 
 // While |k| and |q| stay below this, e^{2k} and e^{2q} fit a float; their product may vanish or overflow, and is then as
 // good as 0 or ∞.

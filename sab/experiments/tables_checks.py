@@ -1,0 +1,90 @@
+"""Experiments that check the tables: what was searched for, other rates, more updates, clipping."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from sab.experiments.rows import Experiment, Row
+from sab.experiments.table_rows import ADDING, lstm_row, sab_row
+
+
+def _search() -> Experiment:
+    """The same small search for SAB and for each baseline."""
+    models = {
+        "sab_5_5": ("sab", {"k_trunc": 5, "k_top": 5}),
+        "lstm": ("lstm", {}),
+        "attentive_lstm": ("attentive_lstm", {}),
+        "tbptt_20": ("lstm", {"k_trunc": 20}),
+    }
+    rows = [
+        Row(
+            f"{name}_lr{lr:g}_clip{clip:g}",
+            f"{name}, lr {lr:g}, clip {clip:g}",
+            model,
+            config,
+            {"T": 100},
+            {"updates": 1500, "lr": lr, "clip": clip, "schedule": "constant"},
+            seeds=1,
+        )
+        for name, (model, config) in models.items()
+        for lr in (1e-3, 3e-3, 1e-2)
+        for clip in (0.1, 1.0)
+    ]
+    title = "Search for what the paper leaves open: copy, T=100, 1,500 updates"
+    return Experiment("search", title, "copy", tuple(rows))
+
+
+def _longer() -> Experiment:
+    """The table's LSTM is still rising when its updates end: how far does it come with more?"""
+    row = lstm_row(100, seeds=1)
+    title = f"{row.title}, 30,000 updates"
+    row = dataclasses.replace(row, title=title, train={"updates": 30_000})
+    return Experiment("longer", "Copy, T=100: the LSTM with four times the updates", "copy", (row,))
+
+
+def _adding_rate() -> Experiment:
+    """SAB and the LSTM again, with the learning rate that the paper states for this task."""
+    slow = {"updates": ADDING, "solved_at": None, "eval_every": 100, "lr": 1e-3}
+    rows = (sab_row(10, 10, 200), lstm_row(200))
+    same = tuple(
+        dataclasses.replace(row, title=f"{row.title}, lr 0.001", train=slow, seeds=1)
+        for row in rows
+    )
+    title = "Adding, T=200, at the paper's learning rate of 0.001"
+    return Experiment("adding_rate", title, "adding", same)
+
+
+def _clipping(name: str, task: str, T: int) -> Experiment:
+    """The gradient's norm with and without clipping (paper, section 8.1), short runs."""
+    models: dict[str, tuple[str, dict[str, Any]]] = {
+        "sab": ("sab", {}),
+        "sab_states": ("sab", {"score_gradient": "states"}),
+        "lstm": ("lstm", {}),
+    }
+    train = {"updates": 800, "schedule": "constant", "solved_at": None, "eval_every": 40}
+    rows = [
+        Row(
+            f"{model}_{'noclip' if clip is None else f'clip{clip:g}'}",
+            f"{model}, {'not clipped' if clip is None else f'clipped to {clip:g}'}",
+            kind,
+            config,
+            {"T": T},
+            {**train, "clip": clip},
+            seeds=1,
+        )
+        for model, (kind, config) in models.items()
+        for clip in (0.1, None)
+    ]
+    return Experiment(
+        name, f"Clipping (section 8.1): {task}, T={T}, 800 updates", task, tuple(rows)
+    )
+
+
+CHECKS: tuple[Experiment, ...] = (
+    _search(),
+    _longer(),
+    _adding_rate(),
+    _clipping("clipping", "copy", 20),
+    _clipping("clipping_adding", "adding", 50),
+)
