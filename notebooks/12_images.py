@@ -492,7 +492,6 @@ show_table(
     [(name, f"{n:.1f}", f"{share:.0%}") for name, (n, share) in reached.items()],
     caption="How many pixels the answer's gradient reaches, mean over the test digits, and how it is split.",
 )
-ink = pixels.flatten(1) > 0
 all_weights, _ = looked_at("SAB (8, 5, 8)", "permuted", everything)
 spread = all_weights.amax(1) * 8
 inked = plain.take("test", everything).x[..., 0]
@@ -504,6 +503,16 @@ glue("last_sab", reached["SAB (8, 5, 8)"][1])
 glue("last_lstm", reached["LSTM, full BPTT"][1])
 glue("strongest", float(spread.mean()))
 glue("on_ink", on_ink)
+row_weights, _ = looked_at("SAB (8, 5, 8), in order", "pixel", everything)
+
+
+def varies(read):
+    """How far a picture's read lies from the mean read: 0, all alike, to 1, nothing in common."""
+    return float((read - read.mean(0)).abs().sum(1).mean() / 2)
+
+
+glue("varies", varies(all_weights))
+glue("varies_row", varies(row_weights))
 glue("mean_ink", float(inked.mean()))
 
 # %% tags=["nbval-check-output"]
@@ -519,7 +528,10 @@ print("SAB reaches more pixels than its truncation:", reached["SAB (8, 5, 8)"][0
 # {glue:text}`last_sab:.0%` of its gradient lies on the last eight (full BPTT: {glue:text}`reach_lstm:.0f` pixels,
 # {glue:text}`last_lstm:.0%`). It is *selective* too: the strongest memory of a last read has {glue:text}`strongest:.0%` of its weight on
 # average. Does it look for ink? The mean ink of a pixel, weighed by what is recalled, is {glue:text}`on_ink:.2f`; over all
-# pixels it is {glue:text}`mean_ink:.2f`.
+# pixels it is {glue:text}`mean_ink:.2f`. So it does not. And is the choice made for each picture, or is it a habit?
+# On average {glue:text}`varies:.0%` of a picture's read lies elsewhere than the mean read of all pictures
+# ({glue:text}`varies_row:.0%` for the SAB that reads in order). For the most part these small models go back to the same
+# *places*, whatever the picture: they use the memory as a second road for credit, more than as something to search.
 
 # %% [markdown]
 # ## What a Transformer does today

@@ -1,4 +1,4 @@
-"""The tables on real data: language models (Tables 2 and 6), images (Table 4), clipping (8.1).
+"""The tables on real data: language models (Tables 2 and 6), images (Table 4).
 
 ``paper``: the paper's sizes and epochs (sections 7.2 to 7.5), early stopping on validation.
 ``cpu``: fewer units or epochs, so that one thread ends in an hour or three; the learning rate then
@@ -245,26 +245,6 @@ def _table4_cifar10(source: str, name: str, title: str) -> Experiment:
     return Experiment(name, title, "images", rows, ("4", "table4"))
 
 
-def _clipping(name: str, title: str, task: str, here: Setting, sab: Row) -> Experiment:
-    """Two models, each clipped and not: the rows are called ``lstm_clip`` and so on."""
-    rows = []
-    for short, row in (("lstm", here.lstm()), ("sab", sab)):
-        rows.append(dataclasses.replace(row, name=f"{short}_clip", title=f"{row.title}, clipped"))
-        rows.append(dataclasses.replace(unclipped(row), name=f"{short}_noclip"))
-    return Experiment(name, f"Section 8.1: {title} with and without clipping", task, tuple(rows))
-
-
-def _clippings() -> tuple[Experiment, ...]:
-    ptb, text8 = _ptb_setting(cpu=2), _text8_setting(cpu=0.25)
-    mnist = _image_setting("mnist", "pixel", MNIST, cpu=2)
-    sab_ptb, sab_mnist = ptb.sab(20, 10, 20), mnist.sab(20, 10, 20)
-    return (
-        _clipping("clipping_ptb", "Penn Treebank", "charlm", ptb, sab_ptb),
-        _clipping("clipping_text8", "text8", "charlm", text8, text8.sab(10, 10, 10)),
-        _clipping("clipping_mnist", "pixel-by-pixel MNIST", "images", mnist, sab_mnist),
-    )
-
-
 def _digits() -> Experiment:
     """Small enough for a chapter's live cells: 64 steps, a minute a run."""
     size = scales(1_200, 32, 30, 100, (64, 128), {"source": "digits"}, patience=20)
@@ -300,7 +280,6 @@ REAL: tuple[Experiment, ...] = (
         "table4_cifar10_jpeg",
         "CIFAR-10 as lossy JPEG copies, not the published pixels, accuracy",
     ),
-    *_clippings(),
     _digits(),
     _text(),
 )

@@ -18,9 +18,9 @@ from sab.figures.style import COLOURS, PAGE_WIDTH, new_figure, styled, to_array,
 PICTURE = "picture"
 _MAPS = (
     LinearSegmentedColormap.from_list(
-        "warm", [COLOURS["panel"], "#e2a06a", "#8a3a00", "#2b1200"]
+        "warm", ["#f7e2cc", "#e2a06a", "#8a3a00", "#2b1200"]
     ),
-    LinearSegmentedColormap.from_list("cool", ["#e3f0f9", "#5aa5d6", "#0072b2", "#06304d"]),
+    LinearSegmentedColormap.from_list("cool", ["#d6e8f5", "#5aa5d6", "#0072b2", "#06304d"]),
 )  # fmt: skip
 
 
@@ -48,6 +48,8 @@ def picture_panels(
     alt: str,
 ) -> Figure:
     """Pictures in rows; those of one kind share a colour scale that starts at 0.
+
+    A number that is exactly 0 is left blank, so that the smallest others can be told from it.
 
     Args:
         panels: drawn from the left, then below.
@@ -89,7 +91,8 @@ def picture_panels(
             ax.imshow(array, cmap="gray_r", vmin=0, vmax=array.max() or 1, interpolation="nearest")
         else:
             ax.imshow(
-                array, cmap=maps[panel.kind], norm=norms[panel.kind], interpolation="nearest"
+                np.ma.masked_equal(array, 0), cmap=maps[panel.kind], norm=norms[panel.kind],
+                interpolation="nearest",
             )  # fmt: skip
         ax.set_title(panel.title, fontsize=8.5)
         ax.add_patch(_frame(array.shape))

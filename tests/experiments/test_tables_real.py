@@ -13,6 +13,7 @@ from sab.experiments.config import RunConfig
 from sab.experiments.records import Record, write
 from sab.experiments.report import table
 from sab.experiments.rows import make_run
+from sab.experiments.tables_clipping import CLIPPINGS
 from sab.experiments.tables_real import BOOKS, CIFAR10, MNIST, NUMBERS, PTB, REAL, TEXT8
 from sab.tasks import build
 from sab.tasks.pictures import VALID
@@ -55,7 +56,7 @@ def test_the_paper_s_settings(
 
 def test_sab_rows_are_named_by_their_numbers() -> None:
     count = 0
-    for item in REAL:
+    for item in (*REAL, *CLIPPINGS):
         for row in item.rows:
             found = re.match(r"sab_(\d+)_(\d+)_(\d+)", row.name)
             if found:
@@ -71,7 +72,7 @@ def test_sab_rows_are_named_by_their_numbers() -> None:
 
 @pytest.mark.parametrize("profile", ["cpu", "paper"])
 def test_rows_of_a_table_share_all_but_the_model(profile: str) -> None:
-    for item in REAL:
+    for item in (*REAL, *CLIPPINGS):
         if item.name.startswith("search"):
             continue  # a search varies the training on purpose
         runs = [make_run(item, row, profile, 0) for row in item.rows]
@@ -89,9 +90,22 @@ def test_rows_of_a_table_share_all_but_the_model(profile: str) -> None:
             assert mine == theirs
 
 
+def test_clipping_is_all_that_differs() -> None:
+    for item in CLIPPINGS:
+        for profile in ("cpu", "paper"):
+            runs = {row.name: make_run(item, row, profile, 0) for row in item.rows}
+            for model in ("lstm", "sab"):
+                clipped, free = (runs[f"{model}_{kind}"].resolved() for kind in ("clip", "noclip"))
+                assert (clipped["train"].pop("clip"), free["train"].pop("clip")) == (1.0, None)
+                assert {**clipped, "row": ""} == {**free, "row": ""}
+        short = make_run(item, item.row("sab_clip"), "cpu", 0)
+        assert short.resolved()["model_config"]["hidden_size"] == 128
+        assert short.train.updates <= 800  # a few minutes
+
+
 def test_smoke_needs_no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SAB_DATA", str(tmp_path))
-    for item in REAL:
+    for item in (*REAL, *CLIPPINGS):
         for row in item.rows:
             one = make_run(item, row, "smoke", 0)
             if one.task == "charlm":

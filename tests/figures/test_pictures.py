@@ -68,6 +68,7 @@ def test_pictures_of_a_kind_share_a_scale_and_a_bar() -> None:
     assert [ax.images[0].norm.vmax for ax in shown] == [1, 2, 2, 1]
     bars = {ax.get_xlabel() for ax in fig.axes if ax.get_label() == "<colorbar>"}
     assert bars == {"weight", "step"}
+    assert shown[1].images[0].get_array().mask.tolist() == [[False, True], [True, False]]
     assert alt_of(fig) == ALT
     frame = shown[0].patches[0].get_edgecolor()
     assert frame[3] == 1 and COLOURS["edge"] != COLOURS["panel"]
