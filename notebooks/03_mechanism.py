@@ -348,9 +348,9 @@ print("all hold")
 #
 # | | question | the evidence it offers | where in this book |
 # | --- | --- | --- | --- |
-# | **Q1** | Can it learn dependencies over long spans? | copy, adding, character models | [chapter 9](09_copy.ipynb); adding and language are still to come |
+# | **Q1** | Can it learn dependencies over long spans? | copy, adding, character models | chapters [9](09_copy.ipynb), [10](10_adding.ipynb) and [11](11_language.ipynb) |
 # | **Q2** | Does what it learned carry over to *longer* sequences? | copy, trained at delay 100, tested up to 5,000 | [chapter 13](13_transfer.ipynb) |
-# | **Q3** | How does it compare with the Transformer? | two image tasks, pixel by pixel | still to come |
+# | **Q3** | How does it compare with the Transformer? | two image tasks, pixel by pixel | [chapter 12](12_images.ipynb) |
 # | **Q4** | Are sparse selection and local replay of use? | dense instead of sparse; no mental updates | [chapter 14](14_ablations.ipynb) |
 #
 # Two cautions to take along. The questions are independent: a "yes" to Q1 at one delay is no

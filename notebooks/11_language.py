@@ -140,7 +140,7 @@ assert said == whole
 # p(x \mid c) = \frac{n(cx) + k(c)\, p(x \mid c')}{n(c) + k(c)} ,
 # $$ (eq-witten-bell)
 #
-# where $c'$ is $c$ without its first character (Witten and Bell's rule). `ngram_bits` is this formula.
+# where $c'$ is $c$ without its first character (Witten and Bell's rule {cite:p}`witten1991zero`). `ngram_bits` is this formula.
 # Here it counts on the colours; the other rows come from a record, because the texts are not part of
 # this book.
 
@@ -235,7 +235,11 @@ def three_updates(k_top):
         adam.zero_grad()
         (h.square().mean() + s.square().mean()).backward()
         adam.step()
-        kept += [h.detach(), s.detach(), *(p.grad.clone() for p in layer.parameters())]
+        kept += [
+            h.detach(),
+            s.detach(),
+            *(p.grad.clone() for p in layer.parameters() if p.grad is not None),
+        ]
     return kept + [p.detach() for p in layer.parameters()], layer
 
 
@@ -266,6 +270,7 @@ assert largest < 1e-6 and apart[0] < 1e-6 and apart[1] > 1e-3
 twins = paper["t2-ptb-sab-20-5-20"], paper["t2-ptb-sab-20-10-20"]
 glue("twin_a", twins[0])
 glue("twin_b", twins[1])
+glue("twin_numbers", "to the last digit" if largest == 0 else f"but for {largest:.0e}")
 glue("twin_gap", abs(twins[0] - twins[1]))
 glue("twin_mean", sum(twins) / 2)
 glue("paper_tbptt20", paper["t2-ptb-tbptt-20"])
@@ -277,6 +282,9 @@ glue("matched_mean_gap", paper["t2-ptb-tbptt-20"] - sum(twins) / 2)
 # {glue:text}`twin_b:.2f`, are two runs of one model (D14 of the [register](../book/discrepancies.md)). That
 # makes them precious. The paper gives no spread over seeds; here is one measurement of it: **two
 # runs of the same thing differ by {glue:text}`twin_gap:.2f` bits.** Keep it in mind for the next table.
+#
+# (In our own table the second row would say nothing new: from one seed the two give the same numbers, here
+# {glue:text}`twin_numbers:s`.)
 #
 # If the memory *is* carried, the rows are different models, and the comparison with an LSTM that resets
 # its state is no longer like for like. `sab` can do either: `carry` names which of $h$, $c$ and the memory
@@ -713,7 +721,7 @@ else:
 #
 # The paper has no Transformer in its tables on text. Today one would start with one: it reads *every* earlier
 # position directly, trains all positions at once, and has no recurrence to truncate. Repeating
-# something said before is what its heads learn early ("induction heads"). What it pays is the square
+# something said before is what its heads learn early: "induction heads" {cite:p}`olsson2022context`. What it pays is the square
 # of the length, and a cache that grows with it, the same as SAB's memory with $k_{\mathrm{att}} = 1$. SAB's idea
 # survives in other clothes: reading few of many memories (retrieval, sparse attention) and letting
 # credit through what was read.

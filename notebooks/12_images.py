@@ -537,8 +537,8 @@ print("SAB reaches more pixels than its truncation:", reached["SAB (8, 5, 8)"][0
 # ## What a Transformer does today
 #
 # Reading pixels one by one was a test of memory, and as such it was soon solved by others: by Transformers,
-# by recurrent networks with carefully chosen linear dynamics, and by state-space models, with nothing recalled from a list.
-# Pictures themselves are read today in *patches*, so the sequence is short and each element says something.
+# by recurrent networks with carefully chosen linear dynamics, and by state-space models {cite:p}`gu2022efficiently`, with nothing recalled from a list.
+# Pictures themselves are read today in *patches* {cite:p}`dosovitskiy2021image`, so the sequence is short and each element says something.
 # What these tasks still measure is the thing the paper asks about: can credit cross many steps? For
 # that the digits above do as well, and in a minute.
 #
@@ -584,7 +584,7 @@ glue("live_count", len(live))
 # **2.** For which $k_{\mathrm{att}}$ does the direct replay of $(k_{\mathrm{att}}, 10, k_{\mathrm{att}})$ cover all 784 steps of
 # permuted MNIST?
 #
-# **3.** A test part of 10,000 pictures, accuracies near 90 %: how large must a difference between two models be, by the
+# **3.** A test part of 10,000 pictures, accuracies near nine in ten: how large must a difference between two models be, by the
 # pictures alone, to exceed its 95 % interval? Which differences of the paper's table pass?
 
 # %% tags=["hide-cell"]
