@@ -21,7 +21,7 @@ from sab.experiments.rows import Experiment, Row
 from sab.models.transformer import matched_width
 
 # Training sequences, so that a plan needs no data; a test compares them with the data's own.
-PTB, TEXT8, BOOKS, NUMBERS = 50_175, 500_000, 104_432, 534
+PTB, TEXT8, BOOKS, NUMBERS, COLOURS = 50_175, 500_000, 104_432, 534, 1_968
 MNIST, CIFAR10 = 55_000, 45_000
 TEXT = {"solved_at": None, "clip": 1.0, "log_every": 50, "checkpoint_every": 250}
 SMOKE: dict[str, Any] = {**SMOKE_TRAIN, "patience": None}
@@ -255,7 +255,24 @@ def _digits() -> Experiment:
     own["cpu"]["model"] = {"hidden_size": matched_width(64, 1, 10)}
     own["paper"]["model"] = {"hidden_size": matched_width(128, 1, 10)}
     rows = (here.lstm(), here.lstm(8), here.sab(8, 5, 8), dataclasses.replace(row, scales=own))
+    rows = tuple(dataclasses.replace(one, seeds=3) for one in rows)
     return Experiment("digits", "scikit-learn's digits, permuted, 64 steps", "images", rows)
+
+
+def _colours() -> Experiment:
+    """A text in which what is recalled can be told apart; chapter 11's live cells, with seeds."""
+    size = scales(COLOURS, 32, 24, 60, (64, 128), {"T": 40})
+    train = {**TEXT, "lr": 1e-2, "clip": 0.5, "batch_size": 32}
+    here = Setting({"corpus": "colours", "T": 50}, train, size)
+    former = here.row(
+        "transformer", "Transformer, the LSTM's parameters", "transformer", causal=True
+    )
+    own = {name: dict(scale) for name, scale in size.items()}
+    for name, units in (("cpu", 64), ("paper", 128)):
+        own[name]["model"] = {"hidden_size": matched_width(units, 24, 24, 2), "layers": 2}
+    rows = (here.lstm(), here.lstm(5), here.sab(5, 5, 5), dataclasses.replace(former, scales=own))
+    rows = tuple(dataclasses.replace(one, seeds=3) for one in rows)
+    return Experiment("colours", "A made text that names colours twice", "charlm", rows)
 
 
 def _text() -> Experiment:
@@ -282,4 +299,5 @@ REAL: tuple[Experiment, ...] = (
     ),
     _digits(),
     _text(),
+    _colours(),
 )

@@ -14,9 +14,19 @@ from sab.experiments.records import Record, write
 from sab.experiments.report import table
 from sab.experiments.rows import make_run
 from sab.experiments.tables_clipping import CLIPPINGS
-from sab.experiments.tables_real import BOOKS, CIFAR10, MNIST, NUMBERS, PTB, REAL, TEXT8
+from sab.experiments.tables_real import (
+    BOOKS,
+    CIFAR10,
+    COLOURS,
+    MNIST,
+    NUMBERS,
+    PTB,
+    REAL,
+    TEXT8,
+)
 from sab.tasks import build
 from sab.tasks.pictures import VALID
+from sab.tasks.text import MADE
 
 PMNIST = {"source": "mnist", "order": "permuted"}
 PIXELS = {"source": "cifar10", "order": "pixel"}
@@ -109,7 +119,7 @@ def test_smoke_needs_no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         for row in item.rows:
             one = make_run(item, row, "smoke", 0)
             if one.task == "charlm":
-                assert one.task_config["corpus"] == "numbers"
+                assert one.task_config["corpus"] in MADE
             else:
                 assert one.task_config["source"] == "digits"
             assert one.train.updates == 30
@@ -118,6 +128,8 @@ def test_smoke_needs_no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 def test_sizes_that_a_plan_takes_for_granted() -> None:
     numbers: Any = build("charlm", {"corpus": "numbers", "T": 100})
     assert numbers.sequences("train") == NUMBERS
+    colours: Any = build("charlm", {"corpus": "colours", "T": 50})
+    assert (colours.sequences("train"), colours.output_size) == (COLOURS, 24)
     # characters of the training parts; PTB's is 5,017,483 with the line end before the first
     assert PTB == -(-5_017_482 // 100) and TEXT8 == 90_000_000 // 180
     assert BOOKS == -(-18_797_643 // 180)
