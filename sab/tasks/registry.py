@@ -14,6 +14,8 @@ from sab.tasks.copy import CopyTask
 from sab.tasks.events import EventsTask
 from sab.tasks.hull import HullTask
 from sab.tasks.images import ImageTask
+from sab.tasks.logs import LogsTask, NextEventTask
+from sab.tasks.patches import PatchTask
 from sab.tasks.sorting import SortingTask
 
 INTERFACE = (
@@ -32,6 +34,9 @@ TASKS: dict[str, type] = {
     "charlm": CharLMTask,
     "images": ImageTask,
     "events": EventsTask,
+    "logs": LogsTask,
+    "next_event": NextEventTask,
+    "patches": PatchTask,
     "sorting": SortingTask,
     "hull": HullTask,
 }
