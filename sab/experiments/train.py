@@ -114,6 +114,7 @@ class Progression:
     skipped: int = 0
     skipped_running: int = 0
     seconds: float = 0.0
+    stepping: float = 0.0
     peak_mb: float = 0.0
     stopped: str = ""
     window: Window = field(default_factory=Window)
@@ -136,12 +137,14 @@ class Trainer:
         self.best: dict[str, Tensor] = {}
         self.limit = math.inf if self.config.clip is None else self.config.clip
         self.started = time.perf_counter()
+        # On a busy machine the processor's own time is the steadier measure of a step.
+        self.clock = time.process_time if device.type == "cpu" else time.perf_counter
 
     # One update -------------------------------------------------------------------------------
 
     def step(self) -> None:
         """Take a batch, follow its gradient."""
-        at, config = self.at, self.config
+        at, config, began = self.at, self.config, self.clock()
         batch, fresh = self.feed.next(at.update)
         self.optimiser.param_groups[0]["lr"] = config.lr_at(at.update + 1, at.drops)
         self.optimiser.zero_grad(set_to_none=True)
@@ -162,6 +165,7 @@ class Trainer:
                 at.stopped = "diverged"
         if at.update % config.log_every == 0:
             at.window.losses.append(loss.item())
+        at.stepping += self.clock() - began
 
     # One evaluation ---------------------------------------------------------------------------
 
@@ -268,6 +272,7 @@ class Trainer:
         metrics |= {
             "skipped_updates": at.skipped,
             "seconds_per_update": seconds / max(at.update, 1),
+            "step_seconds": at.stepping / max(at.update, 1),
         }
         metrics["parameters"] = sum(p.numel() for p in self.parameters)
         metrics["test_sequences"] = self.feed.tested
