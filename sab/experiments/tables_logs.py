@@ -1,4 +1,4 @@
-"""Which runs make Part III's tables on real data: logs (section 6.1) and image patches (6.2).
+"""Which runs make the tables of Part III's scenes: logs (6.1), image patches (6.2), agents (6.3).
 
 The systems of a table have about as many parameters, one recipe and one division of the data. All
 read the mean of their positions. System calls are cropped to the first 2,048, so that full
@@ -13,7 +13,7 @@ from typing import Any
 
 from sab.experiments.profiles import SMOKE_TRAIN
 from sab.experiments.rows import Experiment, Row
-from sab.experiments.tables_rea import REA, Systems, systems
+from sab.experiments.tables_rea import NARROW, REA, Systems, systems
 from sab.experiments.tables_real import MNIST, epochs
 from sab.tasks.logs import NORMAL, TRAINED
 
@@ -126,9 +126,46 @@ def _patches() -> Experiment:
     return Experiment("rea_patches", title, "patches", tuple(rows))
 
 
+def _calls() -> tuple[Experiment, Experiment]:
+    """An agent's history: learnt on up to 128 calls, then streamed on longer ones."""
+    base = {**NARROW, "causal": True}
+    blind = {**base, "state": "none"}
+    these: Systems = {
+        "rea": ("REA, α from 0.01", "rea", {**base, "alpha_start": 0.01}),
+        "rea_slower": ("REA, α from 0.001", "rea", {**base, "alpha_start": 0.001}),
+        "window": ("window attention", "rea", blind),
+        "full": ("full attention", "rea", {**blind, "attention": "full"}),
+        "lstm": ("LSTM", "lstm", {"hidden_size": 26}),
+        "sab": ("SAB (5, 5)", "sab", {"hidden_size": 22}),
+    }
+    task = {"T": 128, "shortest": 0.25}
+    train = {**RECIPE, "batch_size": 32, "updates": 1500, "solved_at": 0.999, "test_batches": 16}
+    trained = tuple(
+        Row(name, title, model, config, task, {**train, "eval_every": 100})
+        for name, (title, model, config) in these.items()
+    )
+    lengths = (32, 64, 128, 256, 512, 1024, 2048, 4096)
+    test = {"lengths": lengths, "sequences": 512, "sequences_beyond": 256, "batch_size": 256}
+    streamed = tuple(
+        dataclasses.replace(
+            row,
+            title=f"{row.title}, streamed",
+            train={},
+            transfer={"experiment": "rea_calls", "row": row.name, **test}
+            | ({"chunk": max(lengths)} if row.name == "full" else {}),
+        )
+        for row in trained
+    )
+    return (
+        Experiment("rea_calls", "What did that call return? Histories of 32 to 128", "calls", trained),
+        Experiment("rea_stream", "The same, streamed over longer histories", "calls", streamed),
+    )
+
+
 LOGS: tuple[Experiment, ...] = (
     _logs("adfa", 16, 5, 30, "Attacks among system-call traces (ADFA-LD)"),
     _logs("hdfs", 16, 4, 30, "Faulty sessions of a file system (HDFS)"),
     _anomaly(),
     _patches(),
+    *_calls(),
 )

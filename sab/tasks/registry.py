@@ -9,6 +9,7 @@ from typing import Any
 
 from sab.tasks.adding import AddingTask
 from sab.tasks.base import Task
+from sab.tasks.calls import CallsTask
 from sab.tasks.charlm import CharLMTask
 from sab.tasks.copy import CopyTask
 from sab.tasks.events import EventsTask
@@ -34,6 +35,7 @@ TASKS: dict[str, type] = {
     "charlm": CharLMTask,
     "images": ImageTask,
     "events": EventsTask,
+    "calls": CallsTask,
     "logs": LogsTask,
     "next_event": NextEventTask,
     "patches": PatchTask,

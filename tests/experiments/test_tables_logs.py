@@ -12,8 +12,12 @@ from sab.experiments.config import RunConfig, TrainConfig
 from sab.experiments.evaluate import evaluate
 from sab.experiments.feed import Finite, buckets, by_length
 from sab.experiments.rows import make_run
+from sab.experiments.run import Options, execute, plan
 from sab.experiments.train import train
+from sab.experiments.transfer import numbers, stream
 from sab.experiments.weights import build_model
+from sab.models.rea import REA
+from sab.tasks.calls import CallsTask
 from sab.tasks.logs import LogsTask
 from tests.interrupted import Stop, fixed, stop_after
 
@@ -106,3 +110,35 @@ def test_a_bag_cannot_tell_made_attacks_and_a_resumed_run_is_the_same(
         stop_after(patch, 17)
         train(run(), tmp_path / "b", progress="none")
     assert fixed(train(run(), tmp_path / "b", progress="none")) == fixed(record)
+
+
+def test_histories_are_streamed_in_constant_memory(tmp_path: Path) -> None:
+    options = Options(tmp_path / "results", tmp_path / "runs", "cpu", "none")
+    held = {}
+    for name in ("rea", "lstm", "sab", "full"):
+        (source,) = plan("rea_calls", "smoke", [name], [0])
+        (test,) = plan("rea_stream", "smoke", [name], [0])
+        execute(source, options)
+        metrics = execute(test, options).metrics
+        held[name] = [metrics.get(f"held_T{length}") for length in (10, 20, 40)]
+        assert all(0 <= metrics[f"accuracy_T{length}"] <= 1 for length in (10, 20, 40))
+    # two layers: keys and values of a window of 8 and the step itself, and a state, of width 16
+    assert held["rea"] == [2 * (2 * 9 * 16 + 16)] * 3
+    assert held["lstm"] == [2 * 16] * 3
+    assert held["sab"][0] < held["sab"][1] < held["sab"][2]
+    assert held["full"] == [None] * 3  # it carries nothing: it is given the whole history
+
+
+def test_streaming_is_the_batch_form() -> None:
+    (source,) = plan("rea_calls", "smoke", ["rea"], [0])
+    model = build_model(source).eval()
+    assert isinstance(model, REA)
+    x, _ = CallsTask(T=30).batch(2, torch.Generator().manual_seed(0))
+    whole = model(x)[0]
+    torch.testing.assert_close(stream(model.stream, x, 30, 7), whole, atol=1e-5, rtol=0)
+    first, state = model.stream(x[:, :11])
+    second, _ = model.stream(x[:, 11:], state)
+    torch.testing.assert_close(torch.cat([first, second], 1), whole, atol=1e-5, rtol=0)
+    assert numbers(state) == 2 * 2 * (2 * 9 * 16 + 16)
+    with pytest.raises(ValueError, match="x has shape"):
+        model.stream(x[0])
