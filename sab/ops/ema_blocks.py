@@ -44,29 +44,34 @@ def ema_blocks(
 
 def _cut(x: Tensor, block: int) -> Tensor:
     """(B, N, D) → (B, M, C, D), filled up with zeros."""
-    x = functional.pad(x, (0, 0, 0, -x.shape[1] % block))
+    spare = -x.shape[1] % block
+    if spare:  # padding by nothing would still copy
+        x = functional.pad(x, (0, 0, 0, spare))
     return x.unflatten(1, (-1, block))
 
 
 class _Steps:
-    """The steps of all blocks: which are real, and how much of the state each lets through."""
+    """The steps of all blocks: how much each takes of its input and leaves of the state."""
 
     def __init__(self, alpha: Tensor, keep: Tensor | None, block: int) -> None:
         self.alpha, self.block = alpha, block
-        self.real = None if keep is None else _cut(keep[:, :, None], block)  # (B, M, C, 1)
+        self.real: Tensor | None = None  # (B, M, C, 1): 1 at real steps, 0 at padding
+        if keep is not None:
+            self.real = _cut(keep[:, :, None].to(alpha.dtype), block)
 
-    def seen(self, x: Tensor, state: Tensor, c: int) -> Tensor:
-        """The input of step ``c``, (B, M, D); at padding the state, so that it stays."""
-        return x[:, :, c] if self.real is None else torch.where(self.real[:, :, c], x[:, :, c], state)
+    def inputs(self, x: Tensor, keep: Tensor | None) -> Tensor:
+        """x in blocks, zeros at padding whatever stands there, (B, M, C, D)."""
+        if keep is not None and len(keep) == len(x):
+            gaps = (~keep).flatten().nonzero()[:, 0]
+            x = x.flatten(0, 1).index_fill(0, gaps, 0.0).view_as(x)
+        return _cut(x, self.block)
 
-    def fade(self, c: int) -> Tensor:
-        """What step ``c`` leaves of the state: (D,) or (B, M, D)."""
-        if self.real is None:
-            return 1 - self.alpha
-        return torch.where(self.real[:, :, c], 1 - self.alpha, 1.0)
+    def take(self, c: int) -> Tensor:
+        """What step ``c`` takes of its input: (D,) or (B, M, D)."""
+        return self.alpha if self.real is None else self.alpha * self.real[:, :, c]
 
-    def fade_all(self, blocks: int) -> Tensor:
-        """What a whole block leaves, (1 or B, M, D)."""
+    def all_left(self, blocks: int) -> Tensor:
+        """What a whole block leaves of the state, (1 or B, M, D)."""
         if self.real is None:
             return ((1 - self.alpha) ** self.block).expand(1, blocks, -1)
         return (1 - self.alpha) ** self.real.sum(2)
@@ -75,7 +80,7 @@ class _Steps:
 class _Average(torch.autograd.Function):
     """Forward, and the same recurrence in reverse for the gradients.
 
-    With r_t the gradient that reaches s_t by all ways, ``r_t = ∂L/∂s_t + fade_{t+1} r_{t+1}``, that
+    With r_t the gradient that reaches s_t by all ways, ``r_t = ∂L/∂s_t + (1 - α) r_{t+1}``, that
     of x_t is α r_t, and that of α the sum of (x_t - s_{t-1}) r_t, over real steps.
     """
 
@@ -83,37 +88,38 @@ class _Average(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, alpha: Tensor, initial: Tensor, keep: Tensor | None, block: int
     ) -> Tensor:
-        steps, inputs = _Steps(alpha, keep, block), _cut(x, block)
+        steps = _Steps(alpha, keep, block)
+        inputs = steps.inputs(x, keep)
         states = torch.empty_like(inputs)
         now = torch.zeros_like(inputs[:, :, 0])
         for c in range(block):
-            seen = steps.seen(inputs, now, c)
-            now = torch.lerp(now, seen, alpha.expand_as(now), out=states[:, :, c])
-        left, carry, starts = steps.fade_all(states.shape[1]), initial, []
+            take = steps.take(c).expand_as(now)
+            now = torch.lerp(now, inputs[:, :, c], take, out=states[:, :, c])
+        left, carry, starts = steps.all_left(states.shape[1]), initial, []
         for m in range(states.shape[1]):
             starts.append(carry)
             carry = torch.addcmul(states[:, m, -1], left[:, m], carry)
         start = torch.stack(starts, 1)
         for c in range(block):
-            start = start * steps.fade(c)
+            start = start * (1 - steps.take(c))
             states[:, :, c] += start
-        ctx.save_for_backward(x, alpha, initial, keep, states)
+        ctx.save_for_backward(inputs, alpha, initial, keep, states)
         ctx.block = block
         return states.flatten(1, 2)[:, : x.shape[1]]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, alpha, initial, keep, states = ctx.saved_tensors
+        inputs, alpha, initial, keep, states = ctx.saved_tensors
         block, blocks = ctx.block, states.shape[1]
-        steps, inputs, grads = _Steps(alpha, keep, block), _cut(x, block), _cut(grad, block)
+        steps, grads = _Steps(alpha, keep, block), _cut(grad, block)
         reach = torch.empty_like(inputs)
         reach[:, :, -1] = now = grads[:, :, -1]
         for c in reversed(range(block - 1)):
-            fade = steps.fade(c + 1)
-            now = torch.addcmul(grads[:, :, c], fade.expand_as(now), now, out=reach[:, :, c])
+            left = 1 - steps.take(c + 1)
+            now = torch.addcmul(grads[:, :, c], left, now, out=reach[:, :, c])
         # What a block hands to the state before it: its first step's, and what passes through.
-        first, left = steps.fade(0) * reach[:, :, 0], steps.fade_all(blocks)
+        first, left = (1 - steps.take(0)) * reach[:, :, 0], steps.all_left(blocks)
         carry, ends = torch.zeros_like(initial), []
         for m in reversed(range(blocks)):
             ends.append(carry)
@@ -122,12 +128,11 @@ class _Average(torch.autograd.Function):
         before = torch.cat([initial[:, None], states[:, :-1, -1]], 1)
         to_alpha, to_x = torch.zeros_like(alpha), torch.empty_like(inputs)
         for c in reversed(range(block)):
-            reach[:, :, c] += end
-            end = end * steps.fade(c)
+            here, take = reach[:, :, c].add_(end), steps.take(c)
+            torch.mul(here, take, out=to_x[:, :, c])
+            end = end * (1 - take)
             last = states[:, :, c - 1] if c else before
-            to_alpha += ((steps.seen(inputs, last, c) - last) * reach[:, :, c]).sum((0, 1))
-            torch.mul(reach[:, :, c], alpha, out=to_x[:, :, c])
-        to_x = to_x.flatten(1, 2)[:, : x.shape[1]]
-        if keep is not None:
-            to_x = to_x.masked_fill(~keep[:, :, None], 0.0)
-        return to_x, to_alpha, carry, None, None
+            if steps.real is not None:
+                here = here * steps.real[:, :, c]
+            to_alpha += ((inputs[:, :, c] - last) * here).sum((0, 1))
+        return to_x.flatten(1, 2)[:, : grad.shape[1]], to_alpha, carry, None, None
