@@ -288,7 +288,9 @@ ablation("rea_ablation")
 trained = by_row(notebook.largest("rea_alpha", profile))
 ALPHAS, LENGTHS = (0.005, 0.02, 0.1, 0.5), (32, 128, 512)
 left = {
-    f"{n} events": [(a, max(a * (1 - a) ** (3 * n // 4), 1e-16)) for a in torch.logspace(-3, -0.3, 40).tolist()]
+    f"{n} events": [
+        (a, max(a * (1 - a) ** (3 * n // 4), 1e-16)) for a in torch.logspace(-3, -0.3, 40).tolist()
+    ]
     for n in LENGTHS
 }
 show(

@@ -346,7 +346,13 @@ def course(fixes: tuple[str, ...], updates: int = 320, every: int = 40) -> list[
 
 courses = {name: course(fixes) for name, fixes in VERSIONS.items()}
 show(
-    curves(courses, xlabel="updates", ylabel="balanced accuracy (%)", level=50.0, level_label="guessing"),
+    curves(
+        courses,
+        xlabel="updates",
+        ylabel="balanced accuracy (%)",
+        level=50.0,
+        level_label="guessing",
+    ),
     caption="Two layers of the listing learning to remember for 24 steps, one seed.",
 )
 glue("course_written", courses["as written"][-1][1] / 100)

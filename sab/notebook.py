@@ -111,7 +111,7 @@ def read_or_run(
 
 
 def largest(experiment: str, profile: str = "records") -> list[Record]:
-    """As `read_or_run`, but of the largest profile alone; an empty list where there is no record."""
+    """As `read_or_run`, of the largest profile alone; an empty list where there is no record."""
     from sab.experiments import records
     from sab.experiments.claims import COUNTING
 

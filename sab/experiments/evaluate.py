@@ -33,7 +33,7 @@ def evaluate(
 
     ``batches``: each with whether it starts from nothing. They are weighed by the task's
     ``weight(y)`` where it has one, and equal where not. A metric that is no mean over batches, such
-    as an area under a curve, a task makes of all: ``overall(scored)`` of the ``scored(outputs, y)``.
+    as an area under a curve, a task makes of all: ``overall`` of every batch's ``scored``.
     """
     model.eval()
     totals: dict[str, float] = {}

@@ -157,7 +157,9 @@ def _calls() -> tuple[Experiment, Experiment]:
         for row in trained
     )
     return (
-        Experiment("rea_calls", "What did that call return? Histories of 32 to 128", "calls", trained),
+        Experiment(
+            "rea_calls", "What did that call return? Histories of 32 to 128", "calls", trained
+        ),
         Experiment("rea_stream", "The same, streamed over longer histories", "calls", streamed),
     )
 

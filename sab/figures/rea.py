@@ -235,5 +235,6 @@ def accuracy_dots(
     return with_alt(
         fig,
         alt
-        or f"{measure[:1].upper()}{measure[1:]}, a dot a seed; guessing has {level:g} %. {'; '.join(told)}.",
+        or f"{measure[:1].upper()}{measure[1:]}, a dot a seed; "
+        f"guessing has {level:g} %. {'; '.join(told)}.",
     )

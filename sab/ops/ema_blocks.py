@@ -60,7 +60,7 @@ class _Steps:
             self.real = _cut(keep[:, :, None].to(alpha.dtype), block)
 
     def inputs(self, x: Tensor, keep: Tensor | None) -> Tensor:
-        """x in blocks, zeros at padding whatever stands there, (B, M, C, D)."""
+        """The input in blocks, zeros at padding whatever stands there, (B, M, C, D)."""
         if keep is not None and len(keep) == len(x):
             gaps = (~keep).flatten().nonzero()[:, 0]
             x = x.flatten(0, 1).index_fill(0, gaps, 0.0).view_as(x)

@@ -184,9 +184,7 @@ class LogsTask:
         """
         positive_int("batch_size", batch_size)
         size = (batch_size,)
-        return self.take(
-            "train", torch.randint(self.sequences("train"), size, generator=generator)
-        )
+        return self.take("train", torch.randint(self.sequences("train"), size, generator=generator))
 
     def weight(self, y: Tensor) -> int:
         """Logs of a batch."""

@@ -17,14 +17,18 @@ from sab.tasks.pictures import SHAPES
 
 
 def patched(x: Tensor, patch: int) -> Tensor:
-    """Pixels row by row (B, side², channels) → patches row by row (B, (side / patch)², patch² · channels).
+    """Cut pictures into patches, both row by row.
+
+    Shapes: ``x`` (B, side², channels) → (B, (side / patch)², patch² · channels).
 
     Raises:
         ValueError: the picture is not square or ``patch`` does not divide its side.
     """
     side = isqrt(x.shape[1])
     if side * side != x.shape[1] or side % patch:
-        raise ValueError(f"patch={patch!r}: must divide the side of a square of {x.shape[1]} pixels")
+        raise ValueError(
+            f"patch={patch!r}: must divide the side of a square of {x.shape[1]} pixels"
+        )
     tiles = x.unflatten(1, (side // patch, patch, side // patch, patch))
     return tiles.transpose(2, 3).flatten(3).flatten(1, 2)
 
@@ -70,6 +74,6 @@ class PatchTask(ImageTask):
         return f"{self.pictures.about}; patches of {self.patch} x {self.patch}, row by row"
 
     def take(self, part: str, which: Tensor) -> Batch:
-        """Pictures ``which (B,)``: x (B, patches, patch² · channels) float32 in 0…1, y (B,) int64."""
+        """Pictures ``which (B,)``: x (B, patches, input_size) float32 in 0…1, y (B,) int64."""
         x, y = super().take(part, which)
         return Batch(patched(x, self.patch), y)

@@ -1,4 +1,4 @@
-"""Tables on logs and patches: equal sizes, one recipe; batches of similar lengths; whole metrics."""
+"""Tables on logs and patches: equal sizes, one recipe; similar lengths together; whole metrics."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def test_systems_have_as_many_parameters_and_one_recipe(name: str) -> None:
 
 
 def test_only_one_row_reads_whole_traces() -> None:
-    runs = [make_run(tables.find("rea_adfa"), row, "cpu", 0) for row in tables.find("rea_adfa").rows]
+    runs = [
+        make_run(tables.find("rea_adfa"), row, "cpu", 0) for row in tables.find("rea_adfa").rows
+    ]
     longest = {run.row: run.resolved()["task_config"]["longest"] for run in runs}
     assert longest.pop("rea_whole") == 4494 and set(longest.values()) == {2048}
 

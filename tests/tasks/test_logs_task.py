@@ -22,7 +22,14 @@ def log(*events: int, attack: bool = False, name: str = "") -> Log:
 
 def test_identical_logs_count_once_and_contradictions_not_at_all() -> None:
     found = distinct(
-        [log(1, 2), log(3), log(1, 2), log(4, attack=True), log(3, attack=True), log(4, attack=True)]
+        [
+            log(1, 2),
+            log(3),
+            log(1, 2),
+            log(4, attack=True),
+            log(3, attack=True),
+            log(4, attack=True),
+        ]
     )
     assert [(one.events.tolist(), one.attack) for one in found] == [([1, 2], False), ([4], True)]
 
@@ -74,7 +81,9 @@ def test_a_batch_holds_the_logs_and_nothing_behind_them() -> None:
     assert task.lengths("train")[which].tolist() == lengths and max(lengths) <= 30
     for row, one in enumerate(chosen):
         assert torch.equal(x[row, : lengths[row]].argmax(-1) + 1, one.events)
-        assert x[row].sum(-1).tolist() == [1.0] * lengths[row] + [0.0] * (len(x[row]) - lengths[row])
+        assert x[row].sum(-1).tolist() == [1.0] * lengths[row] + [0.0] * (
+            len(x[row]) - lengths[row]
+        )
         assert y[row].tolist() == [int(one.attack), lengths[row] - 1]
     assert "cropped to their first 30 events" in task.about
 
