@@ -79,8 +79,12 @@ def _logs(source: str, batch: int, cpu: float, paper: float, title: str) -> Expe
             rows[at] = dataclasses.replace(row, train={**row.train, "lr": 3e-2})
     if source == "adfa":
         slow = next(row for row in rows if row.name == "rea_slow")
-        whole = {"name": "rea_whole", "title": f"{slow.title}, not cropped"}
-        rows.append(dataclasses.replace(slow, task_config={"source": source}, **whole))
+        title_whole = f"{slow.title}, not cropped"
+        rows.append(
+            dataclasses.replace(
+                slow, name="rea_whole", title=title_whole, task_config={"source": source}
+            )
+        )
     return Experiment(f"rea_{source}", title, "logs", tuple(rows))
 
 

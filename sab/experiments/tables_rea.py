@@ -102,7 +102,8 @@ def _table(
         for key, n in recurrent.items()
     ]
     if paper is not None:
-        wide = {key: config["hidden_size"] for key, (_, _, config) in paper[0].items()} | paper[1]
+        wide = {key: config["hidden_size"] for key, (_, _, config) in paper[0].items()}
+        wide |= paper[1]
         rows = [
             dataclasses.replace(row, scales={"paper": _wider(wide[row.name.rpartition("_")[0]])})
             for row in rows

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from data_files import hold
 
 from sab.data.fetch import held
 from sab.tasks import logs
 from sab.tasks.logs import LogsTask, NextEventTask, distinct, numbered
 from sab.tasks.traces import Log, roc_auc
-from tests.tasks.data_files import hold
 
 
 def log(*events: int, attack: bool = False, name: str = "") -> Log:
