@@ -215,6 +215,39 @@ _ALL = (
         ),
         "https://archive.ics.uci.edu/dataset/80",
     ),
+    Dataset(
+        "adfa_ld",
+        "adfa_ld",
+        "ADFA-LD: system-call traces of a Linux server, 5,205 normal and 746 of attacks",
+        "for research; no licence file; cite Creech and Hu (2013)",
+        _hosted(
+            (
+                "https://raw.githubusercontent.com/verazuo/"
+                "a-labelled-version-of-the-ADFA-LD-dataset/"
+                "68bedf561f7b7abe9954a3ddc22dbf24c0d42372/",
+            ),
+            ("ADFA-LD.zip", "58d625470749344843a7f730b0875ce9b8769f6fa48f18dc4a92bd07c342ead5"),
+        ),
+        "https://github.com/verazuo/a-labelled-version-of-the-ADFA-LD-dataset",
+    ),
+    Dataset(
+        "hdfs",
+        "hdfs",
+        "HDFS: sessions of a distributed file system's log, normal and faulty, as DeepLog has them",
+        "loghub: free for research and academic work with citation",
+        _hosted(
+            (
+                "https://raw.githubusercontent.com/wuyifan18/DeepLog/"
+                "f3ba44dd4008a7d4606a1d3b324d4eb7c73ff5f9/data/",
+            ),
+            ("hdfs_train", "55cb65a39728b0d21ab95d0bb44a586e79e27993d7a799e2f42e8a5d7fb20d49"),
+            (
+                "hdfs_test_abnormal",
+                "a1e6c2706bd4df4b068f4b5a06dc1425bfd8d90e68905998d51825dedc563dd0",
+            ),
+        ),
+        "https://github.com/logpai/loghub",
+    ),
 )
 DATASETS: dict[str, Dataset] = {item.name: item for item in _ALL}
 

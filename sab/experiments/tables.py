@@ -18,6 +18,7 @@ from sab.experiments.table_rows import ADDING, BUDGET, lstm_row, preset, sab_row
 from sab.experiments.tables_attention import ATTENTION
 from sab.experiments.tables_checks import CHECKS
 from sab.experiments.tables_clipping import CLIPPINGS
+from sab.experiments.tables_logs import LOGS
 from sab.experiments.tables_rea import TABLES as REA_TABLES
 from sab.experiments.tables_real import REAL
 from sab.models.sab import SABConfig
@@ -249,6 +250,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         *REAL,
         *CLIPPINGS,
         *REA_TABLES,
+        *LOGS,
         *ATTENTION,
     )
 }

@@ -216,6 +216,23 @@ class REA(nn.Module):
             after.append(now)
         return self.readout(self.last(stream)), REAState(tuple(after), state.steps + 1)
 
+    def stream(self, x: Tensor, state: REAState | None = None) -> tuple[Tensor, REAState]:
+        """Go through ``x`` (B, N, input_size) by `step`, from ``state`` or an empty one.
+
+        Returns:
+            Logits (B, N, output_size) and the state behind the last step.
+
+        Raises:
+            ValueError: as `start` and `step`.
+        """
+        shape("x", x, (None, None, self.config.input_size))
+        state = self.start(len(x)) if state is None else state
+        outputs = []
+        for now in x.unbind(1):
+            out, state = self.step(now, state)
+            outputs.append(out)
+        return torch.stack(outputs, 1), state
+
 
 def counted(x: Tensor, keep: Tensor | None) -> Tensor:
     """Number of each real step, from 0, (B, N); padding has that of the step before it, or 0."""

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from sab.models.attentive_lstm import AttentiveLSTM, AttentiveLSTMConfig
+from sab.models.bag import Bag, BagConfig
 from sab.models.bilstm import BiLSTM, BiLSTMConfig
 from sab.models.lstm import LSTM, LSTMConfig
 from sab.models.pointer import Pointer, PointerConfig
@@ -23,6 +24,7 @@ MODELS: dict[str, tuple[type, type[nn.Module]]] = {
     "transformer": (TransformerConfig, Transformer),
     "rea": (REAConfig, REA),
     "bilstm": (BiLSTMConfig, BiLSTM),
+    "bag": (BagConfig, Bag),
     "pointer": (PointerConfig, Pointer),
 }
 

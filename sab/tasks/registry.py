@@ -9,11 +9,14 @@ from typing import Any
 
 from sab.tasks.adding import AddingTask
 from sab.tasks.base import Task
+from sab.tasks.calls import CallsTask
 from sab.tasks.charlm import CharLMTask
 from sab.tasks.copy import CopyTask
 from sab.tasks.events import EventsTask
 from sab.tasks.hull import HullTask
 from sab.tasks.images import ImageTask
+from sab.tasks.logs import LogsTask, NextEventTask
+from sab.tasks.patches import PatchTask
 from sab.tasks.sorting import SortingTask
 
 INTERFACE = (
@@ -32,6 +35,10 @@ TASKS: dict[str, type] = {
     "charlm": CharLMTask,
     "images": ImageTask,
     "events": EventsTask,
+    "calls": CallsTask,
+    "logs": LogsTask,
+    "next_event": NextEventTask,
+    "patches": PatchTask,
     "sorting": SortingTask,
     "hull": HullTask,
 }
