@@ -32,7 +32,8 @@ def evaluate(
     """Return the task's metrics, averaged over batches, and its accuracy by position.
 
     ``batches``: each with whether it starts from nothing. They are weighed by the task's
-    ``weight(y)`` where it has one, and equal where not.
+    ``weight(y)`` where it has one, and equal where not. A task with ``judged_told`` tells the model
+    the right past here too: its metrics are of the next symbol, not of what the model makes alone.
     """
     model.eval()
     totals: dict[str, float] = {}
@@ -41,7 +42,8 @@ def evaluate(
     state = None
     for batch, fresh in batches:
         y = batch.y.to(device)
-        outputs, state = follow(model, task, batch.x.to(device), None if fresh else state)
+        right = y if getattr(task, "judged_told", False) else None
+        outputs, state = follow(model, task, batch.x.to(device), None if fresh else state, right)
         weight = task.weight(y) if hasattr(task, "weight") else 1
         if weight == 0:
             continue

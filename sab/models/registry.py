@@ -14,6 +14,7 @@ from sab.models.lstm import LSTM, LSTMConfig
 from sab.models.pointer import Pointer, PointerConfig
 from sab.models.rea import REA, REAConfig
 from sab.models.sab import SAB, SABConfig
+from sab.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from sab.models.transformer import Transformer, TransformerConfig
 
 MODELS: dict[str, tuple[type, type[nn.Module]]] = {
@@ -24,6 +25,7 @@ MODELS: dict[str, tuple[type, type[nn.Module]]] = {
     "rea": (REAConfig, REA),
     "bilstm": (BiLSTMConfig, BiLSTM),
     "pointer": (PointerConfig, Pointer),
+    "seq2seq": (Seq2SeqConfig, Seq2Seq),
 }
 
 

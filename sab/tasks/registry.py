@@ -11,10 +11,12 @@ from sab.tasks.adding import AddingTask
 from sab.tasks.base import Task
 from sab.tasks.charlm import CharLMTask
 from sab.tasks.copy import CopyTask
+from sab.tasks.dates import DatesTask
 from sab.tasks.events import EventsTask
 from sab.tasks.hull import HullTask
 from sab.tasks.images import ImageTask
 from sab.tasks.sorting import SortingTask
+from sab.tasks.translation import TranslationTask
 
 INTERFACE = (
     "input_size",
@@ -34,6 +36,8 @@ TASKS: dict[str, type] = {
     "events": EventsTask,
     "sorting": SortingTask,
     "hull": HullTask,
+    "dates": DatesTask,
+    "translation": TranslationTask,
 }
 
 
