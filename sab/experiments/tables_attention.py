@@ -44,7 +44,7 @@ def _hull() -> Experiment:
 
 def _dates() -> Experiment:
     train = {"lr": 5e-3, "clip": 1.0, "batch_size": 64, "schedule": "cosine", "lr_factor": 0.02}
-    train |= {"updates": 500, "eval_every": 50, "solved_at": None}
+    train |= {"updates": 300, "eval_every": 50, "solved_at": None}
     rows = tuple(
         Row(name, title, "seq2seq", {**DATES, "attention": attention}, {}, train, seeds=2)
         for name, title, attention in (

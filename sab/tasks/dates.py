@@ -36,7 +36,7 @@ FORMATS = (
 FIRST, LAST = datetime.date(1950, 1, 1), datetime.date(2049, 12, 31)
 DAYS = (LAST - FIRST).days + 1
 PARTS = {"train": (0.0, 0.8), "valid": (0.8, 0.9), "test": (0.9, 1.0)}
-JUDGED = {"valid": 1000, "test": 4000}  # sequences of these parts
+JUDGED = {"valid": 1000, "test": 2000}  # sequences of these parts
 ISO = len("1987-03-03") + 1  # characters of an answer, and the end
 
 SOURCE = Vocabulary(
