@@ -11,6 +11,7 @@ from torch import nn
 from sab.models.attentive_lstm import AttentiveLSTM, AttentiveLSTMConfig
 from sab.models.bilstm import BiLSTM, BiLSTMConfig
 from sab.models.lstm import LSTM, LSTMConfig
+from sab.models.memory_reader import MemoryReader, MemoryReaderConfig
 from sab.models.pointer import Pointer, PointerConfig
 from sab.models.rea import REA, REAConfig
 from sab.models.sab import SAB, SABConfig
@@ -26,6 +27,7 @@ MODELS: dict[str, tuple[type, type[nn.Module]]] = {
     "bilstm": (BiLSTMConfig, BiLSTM),
     "pointer": (PointerConfig, Pointer),
     "seq2seq": (Seq2SeqConfig, Seq2Seq),
+    "memory_reader": (MemoryReaderConfig, MemoryReader),
 }
 
 

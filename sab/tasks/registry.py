@@ -15,6 +15,7 @@ from sab.tasks.dates import DatesTask
 from sab.tasks.events import EventsTask
 from sab.tasks.hull import HullTask
 from sab.tasks.images import ImageTask
+from sab.tasks.recall import RecallTask
 from sab.tasks.sorting import SortingTask
 from sab.tasks.translation import TranslationTask
 
@@ -37,6 +38,7 @@ TASKS: dict[str, type] = {
     "sorting": SortingTask,
     "hull": HullTask,
     "dates": DatesTask,
+    "recall": RecallTask,
     "translation": TranslationTask,
 }
 
