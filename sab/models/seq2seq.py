@@ -59,7 +59,7 @@ class Seq2SeqConfig:
 class Source(NamedTuple):
     """What the decoder looks at.
 
-    ``states`` (B, N, 2 hidden), their ``keys`` ``U h`` (B, N, hidden), ``keep`` (B, N) bool, True
+    ``states`` (B, N, 2 hidden), their ``keys`` ``W h`` (B, N, hidden), ``keep`` (B, N) bool, True
     at real symbols, the encoder's last states as one vector, ``whole`` (B, 2 hidden), and the
     decoder's first ``state`` (B, hidden).
     """
@@ -90,7 +90,7 @@ class Seq2Seq(nn.Module):
     """From source symbols to target symbols, aligned softly.
 
     With encoder states h_j and decoder state s_i:
-    ``e_ij = vᵀ tanh(W s_{i-1} + U h_j)``, ``α_i = softmax(e_i)``, ``c_i = Σ_j α_ij h_j``,
+    ``e_ij = vᵀ tanh(W h_j + U s_{i-1})``, ``α_i = softmax(e_i)``, ``c_i = Σ_j α_ij h_j``,
     ``s_i = GRU([E y_{i-1}; c_i], s_{i-1})``, ``p(y_i) = softmax(V tanh(T [s_i; c_i; E y_{i-1}]))``.
 
     Shapes: x (B, N) int64 → logits (B, M, output_size), and ``None`` for the state.
@@ -105,8 +105,8 @@ class Seq2Seq(nn.Module):
         self.embed_target = nn.Embedding(c.output_size, c.embed_size)
         self.encoder = nn.GRU(c.embed_size, c.hidden_size, batch_first=True, bidirectional=True)
         self.first = nn.Linear(c.hidden_size, c.hidden_size)
-        self.u = nn.Linear(2 * c.hidden_size, c.hidden_size, bias=False)
-        self.w = nn.Linear(c.hidden_size, c.hidden_size, bias=False)
+        self.w = nn.Linear(2 * c.hidden_size, c.hidden_size, bias=False)
+        self.u = nn.Linear(c.hidden_size, c.hidden_size, bias=False)
         self.v = nn.Parameter(torch.randn(c.hidden_size) / math.sqrt(c.hidden_size))
         self.cell = nn.GRUCell(c.embed_size + 2 * c.hidden_size, c.hidden_size)
         self.inner = nn.Linear(3 * c.hidden_size + c.embed_size, c.hidden_size)
@@ -136,16 +136,16 @@ class Seq2Seq(nn.Module):
         states, _ = pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])
         # The way back ends at the first symbol, and has seen all of them.
         state = torch.tanh(self.first(last[1]))
-        return Source(states, self.u(states), keep, torch.cat([last[0], last[1]], 1), state)
+        return Source(states, self.w(states), keep, torch.cat([last[0], last[1]], 1), state)
 
     def _look(self, state: Tensor, source: Source) -> Read:
         """What a decoder state (B, hidden) reads, (B, 2 hidden), and the weights (B, N) behind it.
 
-        `sab.ops.scores.additive`, with ``U h`` computed once. Without attention the weights are 0.
+        `sab.ops.scores.additive`, with ``W h`` computed once. Without attention the weights are 0.
         """
         if not self.config.attention:
             return Read(source.whole, torch.zeros_like(source.keys[:, :, 0]))
-        scores = torch.tanh(source.keys + self.w(state)[:, None]) @ self.v
+        scores = torch.tanh(source.keys + self.u(state)[:, None]) @ self.v
         return soft_read(scores, source.states, source.keep)
 
     def _answered(self, states: Tensor, contexts: Tensor, told: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ def test_logits_are_those_of_the_equations() -> None:
     states, last = net.encoder(net.embed_source(X[:1]))
     s = torch.tanh(net.first(last[1]))
     for i, told in enumerate([BEGIN, *Y[0, :3].tolist()]):
-        e = additive(states, s, net.u.weight, net.w.weight, net.v)
+        e = additive(states, s, net.w.weight, net.u.weight, net.v)
         alpha = torch.softmax(e, 1)
         c = (alpha[:, :, None] * states).sum(1)
         before = net.embed_target(torch.tensor([told]))
