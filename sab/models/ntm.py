@@ -161,17 +161,12 @@ class NTM(nn.Module):
         c, heads = self.config, self.config.heads
         signed, shares, positive, moves = self.heads(h).split(self.sizes, 1)
         signed = torch.tanh(signed).view(-1, 3 * heads, c.width)
-        shares = torch.sigmoid(shares)
-        positive = functional.softplus(positive)
-        return Controls(
-            keys=signed[:, : 2 * heads],
-            strengths=positive[:, : 2 * heads],
-            gates=shares[:, : 2 * heads],
-            shifts=torch.softmax(moves.view(-1, 2 * heads, 2 * c.reach + 1), -1),
-            sharpness=1 + positive[:, 2 * heads :],
-            erase=shares[:, 2 * heads :].view(-1, heads, c.width),
-            add=signed[:, 2 * heads :],
-        )
+        keys, add = signed.split((2 * heads, heads), 1)
+        gates, erase = torch.sigmoid(shares).split((2 * heads, heads * c.width), 1)
+        strengths, sharpness = functional.softplus(positive).chunk(2, 1)
+        shifts = torch.softmax(moves.view(-1, 2 * heads, 2 * c.reach + 1), -1)
+        erase = erase.view(-1, heads, c.width)
+        return Controls(keys, strengths, gates, shifts, 1 + sharpness, erase, add)
 
     def address(self, memory: Tensor, previous: Tensor, controls: Controls) -> Stages:
         """The four stages of addressing, for all heads at once; see `sab.ops.addressing`."""

@@ -118,10 +118,11 @@ def shift(weights: Tensor, shifts: Tensor) -> Tensor:
             f"shifts has {count} moves: must be an odd number of at most {weights.shape[2]}"
         )
     reach = count // 2
-    moved = shifts[..., reach, None] * weights
+    share = shifts.split(1, -1)  # not indexed: one gradient for all of them
+    moved = share[reach] * weights
     for j in range(1, reach + 1):
-        moved = torch.addcmul(moved, shifts[..., reach + j, None], weights.roll(j, -1))
-        moved = torch.addcmul(moved, shifts[..., reach - j, None], weights.roll(-j, -1))
+        moved = torch.addcmul(moved, share[reach + j], weights.roll(j, -1))
+        moved = torch.addcmul(moved, share[reach - j], weights.roll(-j, -1))
     return moved
 
 
@@ -188,7 +189,7 @@ def write(memory: Tensor, weights: Tensor, erase: Tensor, add: Tensor) -> Tensor
     shape("weights", weights, (batch, None, slots))
     shape("erase", erase, (batch, weights.shape[1], width))
     shape("add", add, tuple(erase.shape))
-    for h in range(weights.shape[1]):
-        cleared = weights[:, h, :, None] * erase[:, h, None]
-        memory = torch.addcmul(memory, memory, cleared, value=-1)
-    return torch.baddbmm(memory, weights.transpose(1, 2), add)
+    places = weights.transpose(1, 2)  # (B, N, H)
+    for where, what in zip(places.split(1, 2), erase.split(1, 1), strict=True):
+        memory = torch.addcmul(memory, memory, where * what, value=-1)
+    return torch.baddbmm(memory, places, add)
