@@ -10,7 +10,10 @@ from torch import nn
 
 from sab.models.attentive_lstm import AttentiveLSTM, AttentiveLSTMConfig
 from sab.models.bilstm import BiLSTM, BiLSTMConfig
+from sab.models.dnc import DNC, DNCConfig
 from sab.models.lstm import LSTM, LSTMConfig
+from sab.models.memn2n import MemN2N, MemN2NConfig
+from sab.models.ntm import NTM, NTMConfig
 from sab.models.pointer import Pointer, PointerConfig
 from sab.models.rea import REA, REAConfig
 from sab.models.sab import SAB, SABConfig
@@ -24,6 +27,9 @@ MODELS: dict[str, tuple[type, type[nn.Module]]] = {
     "rea": (REAConfig, REA),
     "bilstm": (BiLSTMConfig, BiLSTM),
     "pointer": (PointerConfig, Pointer),
+    "memn2n": (MemN2NConfig, MemN2N),
+    "ntm": (NTMConfig, NTM),
+    "dnc": (DNCConfig, DNC),
 }
 
 

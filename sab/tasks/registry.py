@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from sab.tasks.adding import AddingTask
+from sab.tasks.babi import BabiTask
 from sab.tasks.base import Task
+from sab.tasks.bits import CopyBitsTask, RecallBitsTask, SortBitsTask
 from sab.tasks.charlm import CharLMTask
 from sab.tasks.copy import CopyTask
 from sab.tasks.events import EventsTask
@@ -34,6 +36,10 @@ TASKS: dict[str, type] = {
     "events": EventsTask,
     "sorting": SortingTask,
     "hull": HullTask,
+    "babi": BabiTask,
+    "bits_copy": CopyBitsTask,
+    "bits_sort": SortBitsTask,
+    "bits_recall": RecallBitsTask,
 }
 
 
