@@ -9,6 +9,8 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
+from sab.data import babi
+
 
 @dataclass(frozen=True)
 class DataFile:
@@ -61,6 +63,10 @@ PTB_HOSTS = (
     "https://raw.githubusercontent.com/tomsercu/lstm/master/data/",
 )
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
+BABI_HOST = (
+    "https://raw.githubusercontent.com/ethancaballero/Improved-Dynamic-Memory-Networks-DMN-plus/"
+    "406d0f033686cc06151493cba111706b6d03d43f/data/tasks_1-20_v1-2/en/"
+)
 TORONTO = "https://www.cs.toronto.edu/~kriz/"
 
 
@@ -237,6 +243,21 @@ _ALL = (
             ),
         ),
         "https://github.com/multi30k/dataset",
+    ),
+    Dataset(
+        "babi",
+        "babi_en_1k",
+        "bAbI v1.2, English: 20 kinds of question, 1,000 to train on and 1,000 to test each",
+        "CC BY 3.0 as it is commonly stated; the copies hold no licence file",
+        _hosted(
+            (BABI_HOST,),
+            *(
+                (babi.file_name(task, part), digest)
+                for task, (_, train, test) in babi.TASKS.items()
+                for part, digest in (("train", train), ("test", test))
+            ),
+        ),
+        "https://research.facebook.com/downloads/babi/",
     ),
 )
 DATASETS: dict[str, Dataset] = {item.name: item for item in _ALL}

@@ -10,8 +10,11 @@ from torch import nn
 
 from sab.models.attentive_lstm import AttentiveLSTM, AttentiveLSTMConfig
 from sab.models.bilstm import BiLSTM, BiLSTMConfig
+from sab.models.dnc import DNC, DNCConfig
 from sab.models.lstm import LSTM, LSTMConfig
+from sab.models.memn2n import MemN2N, MemN2NConfig
 from sab.models.memory_reader import MemoryReader, MemoryReaderConfig
+from sab.models.ntm import NTM, NTMConfig
 from sab.models.pointer import Pointer, PointerConfig
 from sab.models.rea import REA, REAConfig
 from sab.models.sab import SAB, SABConfig
@@ -28,6 +31,9 @@ MODELS: dict[str, tuple[type, type[nn.Module]]] = {
     "pointer": (PointerConfig, Pointer),
     "seq2seq": (Seq2SeqConfig, Seq2Seq),
     "memory_reader": (MemoryReaderConfig, MemoryReader),
+    "memn2n": (MemN2NConfig, MemN2N),
+    "ntm": (NTMConfig, NTM),
+    "dnc": (DNCConfig, DNC),
 }
 
 

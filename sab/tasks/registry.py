@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from sab.tasks.adding import AddingTask
+from sab.tasks.babi import BabiTask
 from sab.tasks.base import Task
+from sab.tasks.bits import CopyBitsTask, RecallBitsTask, SortBitsTask
 from sab.tasks.charlm import CharLMTask
 from sab.tasks.copy import CopyTask
 from sab.tasks.dates import DatesTask
@@ -40,6 +42,10 @@ TASKS: dict[str, type] = {
     "dates": DatesTask,
     "recall": RecallTask,
     "translation": TranslationTask,
+    "babi": BabiTask,
+    "bits_copy": CopyBitsTask,
+    "bits_sort": SortBitsTask,
+    "bits_recall": RecallBitsTask,
 }
 
 
