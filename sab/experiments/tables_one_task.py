@@ -23,6 +23,7 @@ SYSTEMS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "transformer",
         {"hidden_size": 28, "layers": 2, "causal": True},
     ),
+    "ntm": ("neural Turing machine", "ntm", {"hidden_size": 50, "slots": 32, "width": 16}),
 }
 
 
