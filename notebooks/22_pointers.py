@@ -176,11 +176,11 @@ show(
         looked[0],
         rows=[*answer, "end"],
         columns=[character if character != " " else "␣" for character in text],
-        ylabel="written, from top to bottom",
+        ylabel="written",
         xlabel="source character",
         numbers=False,
     ),
-    caption=f"The alignment of “{text}” with {answer}. Each row is one step of the decoder.",
+    caption=f"The alignment of “{text}” with {answer}. Each row is one step of the decoder, from top to bottom.",
 )
 
 # %% [markdown]
@@ -196,7 +196,7 @@ show(
 dates = read_or_run("dates", profile)
 titles = {"attention": "looks back", "one_vector": "one vector"}
 show_table(
-    ["decoder", "seed", "whole dates", "characters", "parameters", "minutes"],
+    ["decoder", "seed", "whole dates", "characters", "parameters"],
     [
         (
             titles[record.row],
@@ -204,11 +204,10 @@ show_table(
             f"{record.metrics['accuracy']:.1%}",
             f"{record.metrics['character_accuracy']:.1%}",
             f"{record.metrics['parameters']:,.0f}",
-            f"{record.seconds / 60:.1f}",
         )
         for record in dates
     ],
-    caption="Unseen days after 300 updates. Most minutes were spent waiting: the machine was shared.",
+    caption="Unseen days, after 300 updates of 64 dates.",
     source=dates,
 )
 show(
@@ -342,7 +341,7 @@ if written:
             first_sentence.weights,
             rows=[*first_sentence.answer, "end"][: len(first_sentence.weights)],
             columns=first_sentence.source,
-            ylabel="German, from top to bottom",
+            ylabel="German",
             xlabel="English",
             numbers=False,
         ),

@@ -6,6 +6,7 @@ look one up by the other (after Ba et al. 2016, section 4.1; there one question,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -108,3 +109,21 @@ class RecallTask:
             "accuracy": 1 / self.values,
             "sequence_accuracy": (1 / self.values) ** self.pairs,
         }
+
+    def without_binding(self) -> float:
+        """Accuracy of who knows which values were told, but not with which keys, in closed form.
+
+        It always says the most frequent one: E[max] / pairs of a multinomial, from
+        P(max ≤ m) = pairs! [z^pairs] (Σ_{k ≤ m} z^k / k!)^values / values^pairs.
+        """
+        expected = 0.0
+        for m in range(self.pairs):
+            whole = [1.0] + [0.0] * self.pairs
+            for _ in range(self.values):
+                whole = [
+                    sum(whole[i - k] / math.factorial(k) for k in range(min(i, m) + 1))
+                    for i in range(self.pairs + 1)
+                ]
+            below = math.factorial(self.pairs) * whole[self.pairs] / self.values**self.pairs
+            expected += 1 - below
+        return expected / self.pairs

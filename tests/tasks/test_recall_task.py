@@ -55,6 +55,16 @@ def test_chance() -> None:
     assert found["accuracy"] == pytest.approx(blind["accuracy"], abs=0.02)
 
 
+@pytest.mark.parametrize(("pairs", "values"), [(1, 3), (2, 2), (4, 4), (6, 8)])
+def test_what_the_values_alone_tell(pairs: int, values: int) -> None:
+    task = RecallTask(pairs, 12, values)
+    y = task.batch(20000, source(4)).y[:, -pairs:]
+    counts = torch.nn.functional.one_hot(y, values).sum(1)
+    found = counts.max(1).values.float().mean().item() / pairs
+    assert task.without_binding() == pytest.approx(found, abs=0.005)
+    assert RecallTask(2, 12, 2).without_binding() == pytest.approx(0.75)
+
+
 def test_seeded_registered_and_refused() -> None:
     assert torch.equal(RecallTask().batch(3, source(5)).x, RecallTask().batch(3, source(5)).x)
     assert not torch.equal(RecallTask().batch(3, source(5)).x, RecallTask().batch(3, source(6)).x)
