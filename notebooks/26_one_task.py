@@ -66,12 +66,12 @@ device = notebook.setup(seed)
 # %% [markdown]
 # ## Where the past is kept, and how it is found again
 #
-# Six answers to one question:
+# Six answers to one question. SAB comes twice, reading its five best memories or its two best:
 #
 # | system | the past is kept in | and found by | grows with the sequence |
 # | --- | --- | --- | --- |
 # | LSTM {cite:p}`hochreiter1997lstm` | its state, $2n$ numbers | nothing: it is simply there | no |
-# | SAB {cite:p}`ke2018sparse` | every second state | additive scores, the five best | yes |
+# | SAB {cite:p}`ke2018sparse` | every second state | additive scores, the five (or two) best | yes |
 # | LSTM with attention to all | every state | additive scores, all of them | yes |
 # | LSTM with a reader (below) | every state, as a key and a value | dot products, in two hops | yes |
 # | Transformer {cite:p}`vaswani2017attention` | every input, in each layer | dot products | yes |
@@ -174,6 +174,7 @@ chosen = {task: {system: best(found, system) for system in SYSTEMS} for task, fo
 labels = {
     "lstm": "LSTM",
     "sab": "SAB (5, 5)",
+    "sab_2": "SAB (5, 2)",
     "dense": "attention to all",
     "reader": "reader",
     "transformer": "Transformer",
@@ -294,6 +295,7 @@ def kept(system: str, T: int) -> int:
     return {
         "lstm": state,
         "sab": state + 2 * n * (T // 2),  # each memory with its key; every second state
+        "sab_2": state + 2 * n * (T // 2),
         "dense": state + 2 * n * T,
         "reader": state + 2 * n * T,
         "transformer": 2 * config.get("layers", 0) * n * T,  # keys and values of each layer
@@ -311,7 +313,7 @@ show_table(
 )
 
 # %% [markdown]
-# Two of the six have a memory of fixed size, and only one of those is organised: the Turing machine must decide what to overwrite. The others keep everything
+# Two of them have a memory of fixed size, and only one of those is organised: the Turing machine must decide what to overwrite. The others keep everything
 # and pay for it, SAB half as much as the dense ones. That is the trade this part has been about.
 #
 # ## What surprised us

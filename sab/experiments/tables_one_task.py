@@ -16,6 +16,7 @@ BUDGET = {"updates": 2000, "schedule": "cosine", "lr_factor": 0.02, "solved_at":
 SYSTEMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "lstm": ("LSTM", "lstm", {"hidden_size": 64}),
     "sab": ("SAB (5, 5)", "sab", {"hidden_size": 54, "k_trunc": 5, "k_top": 5}),
+    "sab_2": ("SAB (5, 2)", "sab", {"hidden_size": 54, "k_trunc": 5, "k_top": 2}),
     "dense": ("LSTM with attention to every past state", "attentive_lstm", {"hidden_size": 54}),
     "reader": ("LSTM, its states read in two hops", "memory_reader", {"hidden_size": 54}),
     "transformer": (
