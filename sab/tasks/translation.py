@@ -48,7 +48,8 @@ def lines(part: str, language: str) -> tuple[str, ...]:
     """
     one_of("part", part, PARTS)
     one_of("language", language, LANGUAGES)
-    with gzip.open(files("multi30k")[f"{PARTS[part]}.{language}.gz"], "rt", "utf-8") as file:
+    path = files("multi30k")[f"{PARTS[part]}.{language}.gz"]
+    with gzip.open(path, "rt", encoding="utf-8") as file:
         return tuple(line.strip() for line in file)
 
 

@@ -82,6 +82,6 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match="x has shape"):
         model()(X[..., :2])
     with pytest.raises(ValueError, match="state: a memory reader"):
-        model()(X, 1)  # type: ignore[arg-type]
+        model()(X, 1)
     with pytest.raises(ValueError, match="lengths="):
         model()(X, lengths=torch.tensor([7, 1]))

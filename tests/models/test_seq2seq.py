@@ -116,11 +116,11 @@ def test_every_weight_learns_what_finite_differences_say() -> None:
         assert parameter.grad is not None and (parameter.grad != 0).any(), name
         direction = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
         with torch.no_grad():
-            parameter += 1e-6 * direction
+            parameter.add_(1e-6 * direction)
             high = loss(net).item()
-            parameter -= 2e-6 * direction
+            parameter.sub_(2e-6 * direction)
             low = loss(net).item()
-            parameter += 1e-6 * direction
+            parameter.add_(1e-6 * direction)
         slope = float((parameter.grad * direction).sum())
         assert (high - low) / 2e-6 == pytest.approx(slope, rel=1e-5, abs=1e-9), name
 
