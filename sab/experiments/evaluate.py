@@ -33,7 +33,9 @@ def evaluate(
 
     ``batches``: each with whether it starts from nothing. They are weighed by the task's
     ``weight(y)`` where it has one, and equal where not. A metric that is no mean over batches, such
-    as an area under a curve, a task makes of all: ``overall`` of every batch's ``scored``.
+    as an area under a curve, a task makes of all: ``overall`` of every batch's ``scored``. A task
+    with ``judged_told`` tells the model the right past here too: its metrics are of the next
+    symbol, not of what the model makes alone.
     """
     model.eval()
     totals: dict[str, float] = {}
@@ -43,7 +45,8 @@ def evaluate(
     state = None
     for batch, fresh in batches:
         y = batch.y.to(device)
-        outputs, state = follow(model, task, batch.x.to(device), None if fresh else state)
+        right = y if getattr(task, "judged_told", False) else None
+        outputs, state = follow(model, task, batch.x.to(device), None if fresh else state, right)
         if hasattr(task, "scored"):
             scored.append(task.scored(outputs, y).cpu())
         weight = task.weight(y) if hasattr(task, "weight") else 1

@@ -6,7 +6,6 @@ layers equal PyTorch's own, without dropout, when they hold the same weights; a 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -16,34 +15,9 @@ from torch.nn import functional
 from sab.checks import one_of, positive_int, shape
 from sab.models.multi_head import MultiHead
 from sab.ops.attention import causal_mask, padding_mask
+from sab.ops.positions import sinusoidal
 
 POSITIONS = ("sinusoidal", "learned", "none")
-
-
-def sinusoidal(steps: int, width: int) -> Tensor:
-    """Positions as phases: ``PE[n, 2i] = sin(n / 10000^(2i/width))``, the odd columns the cosine.
-
-    Args:
-        steps: positions, counted from 0.
-        width: even.
-
-    Returns:
-        (steps, width) float32, every entry between -1 and 1.
-
-    Raises:
-        ValueError: a size is not a positive integer, or the width is odd.
-
-    Source: Vaswani et al. 2017, section 3.5.
-    """
-    positive_int("steps", steps)
-    if positive_int("width", width) % 2:
-        raise ValueError(f"width={width!r}: must be even (a sine and a cosine a frequency)")
-    places = torch.arange(steps, dtype=torch.float64)[:, None]
-    rates = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) / width * -math.log(1e4))
-    found = torch.zeros(steps, width, dtype=torch.float64)
-    found[:, 0::2] = torch.sin(places * rates)
-    found[:, 1::2] = torch.cos(places * rates)
-    return found.float()
 
 
 class FeedForward(nn.Sequential):

@@ -7,7 +7,6 @@ they have no parameters and no greatest length.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +15,7 @@ from torch.nn import functional
 
 from sab.checks import positive_int
 from sab.models.lstm import LSTM, LSTMConfig, check_input
+from sab.ops.positions import sinusoidal
 
 TOLERANCE = 0.2  # of the LSTM's parameters
 
@@ -54,17 +54,6 @@ class TransformerConfig:
             )
         if not isinstance(self.causal, bool):
             raise ValueError(f"causal={self.causal!r}: must be True or False")
-
-
-def positions(steps: int, width: int, device: torch.device | None = None) -> Tensor:
-    """Sines and cosines of the step number (steps, width), wavelengths from 2π to 10,000 · 2π.
-
-    Source: Vaswani et al. (2017), section 3.5.
-    """
-    half = (width + 1) // 2
-    rates = torch.exp(torch.arange(half, device=device) * (-math.log(10_000.0) / half))
-    angles = torch.arange(steps, device=device)[:, None] * rates
-    return torch.stack((angles.sin(), angles.cos()), 2).flatten(1)[:, :width]
 
 
 class Block(nn.Module):
@@ -120,7 +109,8 @@ class Transformer(nn.Module):
         check_input(x, self.config.input_size, None)
         if state is not None:
             raise ValueError("state: a Transformer has none to go on from")
-        y = self.embed(x) + positions(x.shape[1], self.config.hidden_size, x.device).to(x.dtype)
+        places = torch.arange(x.shape[1], device=x.device)
+        y = self.embed(x) + sinusoidal(places, self.config.hidden_size).to(x.dtype)
         for block in self.blocks:
             y = block(y)
         return self.readout(self.norm(y)), None

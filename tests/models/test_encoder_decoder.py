@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -13,7 +11,6 @@ from sab.models.encoder_decoder import (
     EncoderDecoder,
     EncoderDecoderConfig,
     EncoderLayer,
-    sinusoidal,
 )
 from sab.models.multi_head import MultiHead
 from sab.ops.attention import causal_mask, padding_mask
@@ -85,19 +82,6 @@ def test_decoder_layer_is_torch_s(padded: bool) -> None:
     torch.testing.assert_close(memory.grad, other.grad, atol=1e-11, rtol=0)
 
 
-def test_positions_are_the_equation() -> None:
-    found = sinusoidal(50, 8)
-    for n in (0, 1, 7, 49):
-        for i in range(4):
-            angle = n / 10_000 ** (2 * i / 8)
-            assert found[n, 2 * i].item() == pytest.approx(math.sin(angle), abs=1e-6)
-            assert found[n, 2 * i + 1].item() == pytest.approx(math.cos(angle), abs=1e-6)
-    # a shift is a rotation: the dot product depends on the distance alone
-    products = found @ found.T
-    for gap in (1, 5):
-        assert products.diagonal(gap).std() < 1e-4
-
-
 def model(positions: str = "sinusoidal") -> EncoderDecoder:
     torch.manual_seed(0)
     settings = EncoderDecoderConfig(
@@ -161,8 +145,6 @@ def test_errors() -> None:
             EncoderDecoderConfig(**settings)
     with pytest.raises(ValueError, match="heads=3: must divide width=8"):
         EncoderDecoder(EncoderDecoderConfig(width=8, heads=3))
-    with pytest.raises(ValueError, match="width=5: must be even"):
-        sinusoidal(3, 5)
     with pytest.raises(ValueError, match="source: symbols must be between 0 and 6"):
         model()(SOURCE + 5, SOURCE)
     with pytest.raises(ValueError, match="target has shape"):

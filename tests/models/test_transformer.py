@@ -1,6 +1,5 @@
 """The Transformer: what each position sees, and its size beside the LSTM's."""
 
-import math
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ import torch
 
 from sab.models.lstm import LSTM, LSTMConfig
 from sab.models.registry import build
-from sab.models.transformer import Transformer, TransformerConfig, count, matched_width, positions
+from sab.models.transformer import Transformer, TransformerConfig, count, matched_width
 
 SMALL = {"input_size": 3, "hidden_size": 8, "output_size": 2, "layers": 2, "heads": 2}
 
@@ -45,14 +44,7 @@ def test_attention_is_the_textbook_s() -> None:
     assert torch.allclose(block(x), want, atol=1e-12)
 
 
-def test_positions_are_sines_and_tell_steps_apart() -> None:
-    table = positions(50, 8)
-    assert table.shape == (50, 8)
-    assert table[7, 0].item() == pytest.approx(math.sin(7), abs=1e-6)
-    assert table[7, 1].item() == pytest.approx(math.cos(7), abs=1e-6)
-    assert table[7, 6].item() == pytest.approx(math.sin(7 / 10_000 ** (3 / 4)), abs=1e-6)
-    assert len(table.unique(dim=0)) == 50
-    assert positions(3, 7).shape == (3, 7)
+def test_positions_tell_steps_apart() -> None:
     model = model_of()
     x = torch.randn(1, 5, 3, dtype=torch.float64)
     assert not torch.allclose(model(x)[0][:, -1], model(x.flip(1))[0][:, -1])
