@@ -19,6 +19,7 @@ from sab.experiments.tables_attention import ATTENTION
 from sab.experiments.tables_checks import CHECKS
 from sab.experiments.tables_clipping import CLIPPINGS
 from sab.experiments.tables_logs import LOGS
+from sab.experiments.tables_memory import MEMORY
 from sab.experiments.tables_one_task import ONE_TASK
 from sab.experiments.tables_rea import TABLES as REA_TABLES
 from sab.experiments.tables_real import REAL
@@ -254,6 +255,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         *LOGS,
         *ATTENTION,
         *ONE_TASK,
+        *MEMORY,
     )
 }
 

@@ -10,8 +10,8 @@ from typing import Any
 from sab.tasks.adding import AddingTask
 from sab.tasks.babi import BabiTask
 from sab.tasks.base import Task
-from sab.tasks.calls import CallsTask
 from sab.tasks.bits import CopyBitsTask, RecallBitsTask, SortBitsTask
+from sab.tasks.calls import CallsTask
 from sab.tasks.charlm import CharLMTask
 from sab.tasks.copy import CopyTask
 from sab.tasks.dates import DatesTask
