@@ -125,7 +125,7 @@ def parser() -> Parser:
     maps = commands.add_parser(
         "maps",
         parents=[where],
-        help="write the attention maps of a run's snapshots, or what a language model recalls",
+        help="write what a run recalls: maps of its snapshots, of pixels, or of a line of text",
     )
     _of_one_run(maps)
     maps.add_argument(
@@ -294,24 +294,22 @@ def do_export(args: argparse.Namespace) -> int:
 
 def do_maps(args: argparse.Namespace) -> int:
     """``sab maps``."""
-    from sab.analysis import attention
+    from sab.analysis import attention, excerpts, pixel_reads
     from sab.experiments import tables
 
     item = tables.find(args.experiment)
+    which = (item.name, args.row, args.profile, args.seed)
     runs = Path(args.runs) if args.runs else None
     results = Path(args.results) if args.results else None
     if item.task == "charlm":
-        from sab.analysis import excerpts
-
-        one = excerpts.make_excerpt(
-            item.name, args.row, args.profile, args.seed, runs=runs, results=results
-        )
-        print(f"{excerpts.write_excerpt(one, results)}  {len(one.text)} characters")
-        return 0
-    found = attention.attention_maps(
-        item.name, args.row, args.profile, args.seed, args.sequences, runs, results
-    )
-    print(f"{attention.write_maps(found, results)}  {len(found.frames)} moments")
+        line = excerpts.make_excerpt(*which, runs=runs, results=results)
+        print(f"{excerpts.write_excerpt(line, results)}  {len(line.text)} characters")
+    elif item.task == "images":
+        seen = pixel_reads.pixel_reads(*which, args.sequences, runs, results)
+        print(f"{pixel_reads.write_pixel_reads(seen, results)}  {seen.pictures.sum()} pictures")
+    else:
+        found = attention.attention_maps(*which, args.sequences, runs, results)
+        print(f"{attention.write_maps(found, results)}  {len(found.frames)} moments")
     return 0
 
 
