@@ -46,6 +46,7 @@ seed = 0
 
 # %%
 import json
+import time
 from typing import Any
 
 import torch
@@ -92,7 +93,25 @@ assert torch.allclose(streamed, whole, atol=1e-4) and held[600] == held[9]
 
 # %% [markdown]
 # The stream gives what the batch form gives (largest difference {glue:text}`stream_gap:.0e`) and holds
-# {glue:text}`held:,d` numbers from the ninth step on. Beside it, what SAB and full attention hold by then:
+# {glue:text}`held:,d` numbers from the ninth step on. Does a step also *cost* the same? We let it run on and take the
+# processor's time of two hundred steps, early and late:
+
+# %%
+clocked = {}
+_, now = model.stream(log[:, :100])
+for start in range(100, 2301, 200):
+    began = time.process_time()
+    _, now = model.stream(log[:, torch.arange(start, start + 200) % 600], now)
+    clocked[start + 200] = 1000 * (time.process_time() - began) / 200
+early, late = (sorted(list(clocked.values())[part])[2] for part in (slice(0, 5), slice(-5, None)))
+glue("step_early", early)
+glue("step_late", late)
+assert sum(part.numel() for layer in now.layers for part in layer) == held[600]
+assert late < 3 * early
+
+# %% [markdown]
+# {glue:text}`step_early:.1f` ms a step in the first thousand, {glue:text}`step_late:.1f` ms in the last (medians; python's
+# part in it is large). Beside it, what SAB and full attention hold by then:
 
 # %%
 layer = SABLayer(20, 32, k_att=2)
