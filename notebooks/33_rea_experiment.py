@@ -48,7 +48,7 @@ seed = 0
 import torch
 
 from sab import notebook
-from sab.analysis.scores import MISSING, by_row, mean, told, values
+from sab.analysis.scores import MISSING, by_row, lines, mean, told, values
 from sab.experiments import claims, tables
 from sab.figures import accuracy_dots, curves, learning_curve
 from sab.models.rea import REA, REAConfig
@@ -256,24 +256,22 @@ show(
 #
 # Three tables start from one row of the experiment above, REA with a slow state, read at the last position, and
 # change one thing: a switch of the layer, $\alpha$ against the length, the window's size. They are run by
-# `sab run rea_ablation`, `rea_alpha` and `rea_window`; a row without a record has a dash.
+# `sab run rea_ablation`, `rea_alpha` and `rea_window`; below a table stands what has no record yet.
 
 
 # %%
-def ablation(name: str, metric: str = "balanced_accuracy") -> None:
-    """Show every row of a table that varies one thing, run or not."""
-    found = by_row(notebook.largest(name, profile))
-    lines = []
-    for row in tables.find(name).rows:
-        mine = found.get(row.name, [])
-        step = told(mine, "step_seconds", 1000, 0)
-        lines.append((row.title, told(mine, metric, 100), step, len(mine)))
+def ablation(name: str) -> None:
+    """Show the rows of a table that varies one thing, as far as they have been run."""
+    table, found = tables.find(name), by_row(notebook.largest(name, profile))
+    columns = [("balanced_accuracy", 100, 1), ("step_seconds", 1000, 0)]
+    made, without = lines([(row.name, row.title) for row in table.rows], found, columns)
+    if not made:
+        return print(f"No record yet: sab run {name}")
     show_table(
         ["what is changed", "balanced, %", "ms an update", "seeds"],
-        lines,
-        caption=f"{tables.find(name).title}. Guessing has 50 %. Time: the processor's own, without evaluation.",
-        source=[record for mine in found.values() for record in mine]
-        or f"No record yet: sab run {name}.",
+        made,
+        caption=f"{table.title}. Guessing has 50 %. Time: the processor's own, without evaluation.{without}",
+        source=[record for mine in found.values() for record in mine],
     )
 
 
@@ -281,8 +279,8 @@ ablation("rea_ablation")
 
 # %% [markdown]
 # How $\alpha$ and the length belong together needs no training to foresee: what is left of the key at the end is
-# $(1-\alpha)^k$, with $k$ at least three quarters of the length. The curves are that arithmetic, the points what
-# training made of it.
+# $(1-\alpha)^k$, with $k$ at least three quarters of the length. The curves are that arithmetic, the table below
+# them is what training made of it.
 
 # %%
 trained = by_row(notebook.largest("rea_alpha", profile))
@@ -305,13 +303,19 @@ show(
     caption="What a state of rate α keeps of an event three quarters of a log back, α (1 - α) to the power of "
     "the distance; values below 1e-16 are drawn there. Each length has its best α, one over the distance.",
 )
-show_table(
-    ["α at the start", *(f"{n} events, balanced %" for n in LENGTHS)],
-    [(f"{a:g}", *(told(trained.get(f"a{a:g}_T{n}", []), "balanced_accuracy", 100) for n in LENGTHS))
-     for a in ALPHAS],
-    caption="The same, trained. Guessing has 50 %; a dash: not run.",
-    source=[r for mine in trained.values() for r in mine] or "No record yet: sab run rea_alpha.",
-)  # fmt: skip
+by_alpha = [
+    (f"{a:g}", *(told(trained.get(f"a{a:g}_T{n}", []), "balanced_accuracy", 100) for n in LENGTHS))
+    for a in ALPHAS
+]
+if trained:
+    show_table(
+        ["α at the start", *(f"{n} events, balanced %" for n in LENGTHS)],
+        by_alpha,
+        caption="The same, trained. Guessing has 50 %; a dash: not run.",
+        source=[record for mine in trained.values() for record in mine],
+    )
+else:
+    print("No record yet: sab run rea_alpha")
 best = {n: max(left[f"{n} events"], key=lambda pair: pair[1])[0] for n in LENGTHS}
 assert best[32] > best[128] > best[512]
 

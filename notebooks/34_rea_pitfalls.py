@@ -51,7 +51,7 @@ from typing import Any
 import torch
 
 from sab import notebook
-from sab.analysis.scores import by_row, told
+from sab.analysis.scores import by_row, lines
 from sab.experiments import tables
 from sab.figures import curves
 from sab.models.rea import REA, REAConfig
@@ -192,22 +192,21 @@ for name, key in zip(STACKS, ("written", "norm", "gate", "blocks"), strict=True)
 
 # %%
 deep = by_row(notebook.largest("rea_depth", profile))
-show_table(
-    ["six layers", "largest gradient norm", "updates skipped (not finite)", "balanced, %", "seeds"],
-    [
-        (
-            row.title,
-            told(deep.get(row.name, []), "grad_norm_max"),
-            told(deep.get(row.name, []), "skipped_updates", digits=0),
-            told(deep.get(row.name, []), "balanced_accuracy", 100),
-            len(deep.get(row.name, [])),
-        )
-        for row in tables.find("rea_depth").rows
-    ],
-    caption=f"{tables.find('rea_depth').title} Event logs of 128, read by the mean, no mask, so no empty rows. "
-    "A dash: not run.",
-    source=[r for mine in deep.values() for r in mine] or "No record yet: sab run rea_depth.",
+made, without = lines(
+    [(row.name, row.title) for row in tables.find("rea_depth").rows],
+    deep,
+    [("grad_norm_max", 1, 1), ("skipped_updates", 1, 0), ("balanced_accuracy", 100, 1)],
 )
+if made:
+    show_table(
+        ["six layers", "largest gradient norm", "updates skipped", "balanced, %", "seeds"],
+        made,
+        caption="Six layers in training: event logs of 128, read by the mean, no mask, so no empty rows. An update is "
+        f"skipped where the gradient is not finite.{without}",
+        source=[record for mine in deep.values() for record in mine],
+    )
+else:
+    print("No record yet: sab run rea_depth")
 
 # %% [markdown]
 # ## Symptom 2: worse than plain attention

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sab.experiments.records import Record
 from sab.experiments.statistics import estimate
@@ -42,3 +42,30 @@ def told(records: Sequence[Record], metric: str, scale: float = 1.0, digits: int
     summary = estimate(found)
     text = f"{summary.mean:,.{digits}f}"
     return text if summary.halfwidth is None else f"{text} ± {summary.halfwidth:,.{digits}f}"
+
+
+def lines(
+    rows: Iterable[tuple[str, str]],
+    found: Mapping[str, Sequence[Record]],
+    columns: Iterable[tuple[str, float, int]],
+) -> tuple[list[tuple[str, ...]], str]:
+    """A table's lines: the title of a row, its metrics, how many seeds.
+
+    Args:
+        rows: names and titles, in order.
+        found: from `by_row`.
+        columns: metric, what it is multiplied by, digits.
+
+    Returns:
+        The lines of the rows that have records, and a sentence that names the others, or "".
+    """
+    columns = list(columns)
+    made, without = [], []
+    for name, title in rows:
+        mine = found.get(name, [])
+        if not mine:
+            without.append(title)
+            continue
+        cells = [told(mine, metric, scale, digits) for metric, scale, digits in columns]
+        made.append((title, *cells, str(len(mine))))
+    return made, f" Not run: {'; '.join(without)}." if without else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sab.analysis.scores import by_row, mean, told, values
+from sab.analysis.scores import by_row, lines, mean, told, values
 from sab.experiments.records import Record
 
 
@@ -28,3 +28,12 @@ def test_how_a_score_is_written() -> None:
     assert told(rows["b"], "auc", 100) == "55.0 ± 63.5"
     assert told(rows["a"], "auc", 1, 2) == "1,234.50"
     assert told(rows["a"], "f1") == told([], "auc") == "–"
+
+
+def test_lines_of_a_table_leave_out_what_was_not_run_and_say_so() -> None:
+    found = by_row([record("b", 0, auc=0.5, time=0.002), record("a", 0, auc=0.75)])
+    rows = [("a", "first"), ("c", "third"), ("b", "second"), ("d", "fourth")]
+    made, without = lines(rows, found, [("auc", 100, 1), ("time", 1000, 0)])
+    assert made == [("first", "75.0", "–", "1"), ("second", "50.0", "2", "1")]
+    assert without == " Not run: third; fourth."
+    assert lines(rows[:1], found, [])[1] == ""
