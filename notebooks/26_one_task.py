@@ -77,7 +77,7 @@ device = notebook.setup(seed)
 # | Transformer {cite:p}`vaswani2017attention` | every input, in each layer | dot products | yes |
 # | Turing machine {cite:p}`graves2014neural` | a matrix of slots, written and erased | content, then shifts from slot to slot | no |
 #
-# The reader is the end-to-end memory network {cite:p}`sukhbaatar2015end` with states for sentences. An LSTM runs over the input; each of its states is kept twice, as
+# The reader is the end-to-end memory network {cite:p}`sukhbaatar2015endtoend` with states for sentences. An LSTM runs over the input; each of its states is kept twice, as
 # $\boldsymbol a_i = \boldsymbol A \boldsymbol h_i$ to be found by and $\boldsymbol c_i = \boldsymbol C \boldsymbol h_i$ to be read. An answer begins with
 # the state of now and adds what it finds, hop by hop:
 #

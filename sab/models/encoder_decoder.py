@@ -17,30 +17,51 @@ from sab.models.multi_head import MultiHead
 from sab.ops.attention import causal_mask, padding_mask
 from sab.ops.positions import sinusoidal
 
+ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
 POSITIONS = ("sinusoidal", "learned", "none")
 
 
 class FeedForward(nn.Sequential):
-    """``W2 relu(W1 x + b1) + b2``, the same at every position (section 3.3)."""
+    """``W2 f(W1 x + b1) + b2``, the same at every position (section 3.3); f is ReLU there."""
 
-    def __init__(self, width: int, hidden: int) -> None:
+    def __init__(self, width: int, hidden: int, activation: str = "relu") -> None:
         """Make both maps: width → hidden → width."""
         positive_int("hidden", hidden)
-        super().__init__(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width))
+        one_of("activation", activation, ACTIVATIONS)
+        between = ACTIVATIONS[activation]()
+        super().__init__(nn.Linear(width, hidden), between, nn.Linear(hidden, width))
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then the feed-forward part; each added to its input and normalised."""
+    """Self-attention, then the feed-forward part, each added to its input.
 
-    def __init__(self, width: int, heads: int, hidden: int) -> None:
+    Args:
+        width, heads, hidden: of the vectors, the attention, the feed-forward part.
+        norm_first: ``False``: each sum is normalised, as the source has it; ``True``: what goes
+            into a part is, and the sum is left alone (Xiong et al. 2020).
+        activation: ``"relu"`` or ``"gelu"``.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        hidden: int,
+        norm_first: bool = False,
+        activation: str = "relu",
+    ) -> None:
         """Make the layer; errors as in `MultiHead`."""
         super().__init__()
         self.attention = MultiHead(width, heads)
-        self.feed_forward = FeedForward(width, hidden)
+        self.feed_forward = FeedForward(width, hidden, activation)
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.norm_first = norm_first
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """(B, N, width) → (B, N, width); ``mask`` as in `MultiHead.read`."""
+        if self.norm_first:
+            x = x + self.attention(self.norm1(x), mask=mask)
+            return x + self.feed_forward(self.norm2(x))
         x = self.norm1(x + self.attention(x, mask=mask))
         return self.norm2(x + self.feed_forward(x))
 

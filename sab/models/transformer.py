@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from sab.checks import positive_int
+from sab.models.encoder_decoder import EncoderLayer
 from sab.models.lstm import LSTM, LSTMConfig, check_input
+from sab.ops.attention import causal_mask
 from sab.ops.positions import sinusoidal
 
 TOLERANCE = 0.2  # of the LSTM's parameters
@@ -56,34 +57,6 @@ class TransformerConfig:
             raise ValueError(f"causal={self.causal!r}: must be True or False")
 
 
-class Block(nn.Module):
-    """Attention, then a layer for each position, each added to what came in."""
-
-    def __init__(self, config: TransformerConfig) -> None:
-        """Build the block's weights."""
-        super().__init__()
-        width = config.hidden_size
-        self.heads, self.causal = config.heads, config.causal
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
-        self.inner = nn.Sequential(
-            nn.Linear(width, config.widening * width),
-            nn.GELU(),
-            nn.Linear(config.widening * width, width),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, T, width) → (B, T, width)."""
-        batch, steps, width = x.shape
-        heads = (batch, steps, self.heads, width // self.heads)
-        q, k, v = (part.view(heads).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, 2))
-        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
-        x = x + self.out(seen.transpose(1, 2).reshape(batch, steps, width))
-        out: Tensor = x + self.inner(self.norm2(x))
-        return out
-
-
 class Transformer(nn.Module):
     """A Transformer encoder with a linear read-out at every position.
 
@@ -96,7 +69,13 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config = config or TransformerConfig()
         self.embed = nn.Linear(config.input_size, config.hidden_size)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        inner = config.widening * config.hidden_size
+        self.blocks = nn.ModuleList(
+            EncoderLayer(
+                config.hidden_size, config.heads, inner, norm_first=True, activation="gelu"
+            )
+            for _ in range(config.layers)
+        )
         self.norm = nn.LayerNorm(config.hidden_size)
         self.readout = nn.Linear(config.hidden_size, config.output_size)
 
@@ -111,8 +90,9 @@ class Transformer(nn.Module):
             raise ValueError("state: a Transformer has none to go on from")
         places = torch.arange(x.shape[1], device=x.device)
         y = self.embed(x) + sinusoidal(places, self.config.hidden_size).to(x.dtype)
+        mask = causal_mask(x.shape[1], x.device) if self.config.causal else None
         for block in self.blocks:
-            y = block(y)
+            y = block(y, mask)
         return self.readout(self.norm(y)), None
 
 

@@ -38,10 +38,13 @@ def share_rest(ours: EncoderLayer | DecoderLayer, theirs: nn.Module, norms: int)
 
 
 @pytest.mark.parametrize("masked", ["none", "padding", "causal"])
-def test_encoder_layer_is_torch_s(masked: str) -> None:
+@pytest.mark.parametrize(("first", "activation"), [(False, "relu"), (True, "gelu")])
+def test_encoder_layer_is_torch_s(masked: str, first: bool, activation: str) -> None:
     torch.manual_seed(0)
-    ours = EncoderLayer(12, 3, 20).double()
-    theirs = nn.TransformerEncoderLayer(12, 3, 20, 0.0, batch_first=True).double()
+    ours = EncoderLayer(12, 3, 20, first, activation).double()
+    theirs = nn.TransformerEncoderLayer(
+        12, 3, 20, 0.0, activation, batch_first=True, norm_first=first
+    ).double()
     with torch.no_grad():
         share(ours.attention, theirs.self_attn)
         share_rest(ours, theirs, 2)
@@ -143,6 +146,8 @@ def test_errors() -> None:
     for settings in ({"positions": "rotary"}, {"layers": 0}, {"width": -1}):
         with pytest.raises(ValueError, match=next(iter(settings))):
             EncoderDecoderConfig(**settings)
+    with pytest.raises(ValueError, match="activation='tanh'"):
+        EncoderLayer(8, 2, 16, activation="tanh")
     with pytest.raises(ValueError, match="heads=3: must divide width=8"):
         EncoderDecoder(EncoderDecoderConfig(width=8, heads=3))
     with pytest.raises(ValueError, match="source: symbols must be between 0 and 6"):

@@ -34,13 +34,17 @@ def test_attention_is_the_textbook_s() -> None:
     model = model_of()
     block: Any = model.blocks[0]
     x = torch.randn(2, 5, 8, dtype=torch.float64)
-    q, k, v = block.qkv(block.norm1(x)).chunk(3, 2)
     seen = torch.zeros_like(x)
+    at = block.norm1(x)
     for head in (slice(0, 4), slice(4, 8)):
-        weights = torch.softmax(q[..., head] @ k[..., head].transpose(1, 2) / 2.0, 2)
-        seen[..., head] = weights @ v[..., head]
-    mid = x + block.out(seen)
-    want = mid + block.inner(block.norm2(mid))
+        q, k, v = (
+            part(at)[..., head]
+            for part in (block.attention.query, block.attention.key, block.attention.value)
+        )
+        seen[..., head] = torch.softmax(q @ k.transpose(1, 2) / 2.0, 2) @ v
+    mid = x + block.attention.output(seen)
+    first, second = block.feed_forward[0], block.feed_forward[2]
+    want = mid + second(torch.nn.functional.gelu(first(block.norm2(mid))))
     assert torch.allclose(block(x), want, atol=1e-12)
 
 
