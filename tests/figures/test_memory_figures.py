@@ -36,7 +36,7 @@ def test_head_maps_draws_slots_over_steps() -> None:
 
 def test_addressing_stages_has_a_row_a_stage() -> None:
     fig = addressing_stages({"content": [0.1, 0.9], "sharpened": [0.0, 1.0]})
-    heights = [[bar.get_height() for bar in ax.patches] for ax in fig.axes]
+    heights = [[bar.get_height() for bar in ax.patches] for ax in fig.axes]  # type: ignore[attr-defined]
     assert heights == [[0.1, 0.9], [0.0, 1.0]]
     assert "content: slot 2 has 0.90" in shown(fig)
 
