@@ -62,8 +62,8 @@ class BitsTask:
 
         Returns:
             ``accuracy``: share of right bits; ``first``, ``last``: the same of the first and the
-            last vector; ``string_accuracy``: share of answers with every bit right; ``ce``: nats a bit;
-            ``bits``: cost of an answer in bits, the paper's unit.
+            last vector; ``string_accuracy``: share of answers with every bit right; ``ce``: nats
+            a bit; ``bits``: cost of an answer in bits, the paper's unit.
         """
         right = ((outputs[:, -y.shape[1] :] > 0) == (y > 0.5)).float()
         ce = self.loss(outputs, y).item()
