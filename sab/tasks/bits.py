@@ -61,9 +61,9 @@ class BitsTask:
         """Judge logits (B, steps, width) against y (B, A, width).
 
         Returns:
-            ``accuracy``: share of right bits; ``first``, ``last``: of the first and the last vector;
-            ``string_accuracy``: share of answers with every bit right; ``ce``: nats a bit;
-            ``bits``: cost of an answer in bits, the paper's unit.
+            ``accuracy``: share of right bits; ``first``, ``last``: the same of the first and the
+            last vector; ``string_accuracy``: share of answers with every bit right; ``ce``: nats
+            a bit; ``bits``: cost of an answer in bits, the paper's unit.
         """
         right = ((outputs[:, -y.shape[1] :] > 0) == (y > 0.5)).float()
         ce = self.loss(outputs, y).item()

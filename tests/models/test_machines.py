@@ -1,4 +1,4 @@
-"""Networks with a memory that is written: against their equations, step by step; padding; errors."""
+"""Networks that write a memory: against their equations, step by step; padding; errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from sab.models.ntm import NTM, NTMConfig
 from sab.ops import addressing, allocation
 
 Machine = NTM | DNC
-SIZES: dict[str, Any] = {"input_size": 3, "hidden_size": 5, "output_size": 2, "slots": 6, "width": 4}
+SIZES: dict[str, Any] = {
+    "input_size": 3,
+    "hidden_size": 5,
+    "output_size": 2,
+    "slots": 6,
+    "width": 4,
+}
 KINDS = ("lstm", "feedforward")
 
 

@@ -61,7 +61,9 @@ def test_recall_asks_for_the_item_after() -> None:
 
 
 @pytest.mark.parametrize(
-    "task", [CopyBitsTask(T=6), SortBitsTask(count=4), RecallBitsTask()], ids=lambda t: type(t).__name__
+    "task",
+    [CopyBitsTask(T=6), SortBitsTask(count=4), RecallBitsTask()],
+    ids=lambda t: type(t).__name__,
 )
 def test_loss_metrics_and_a_coin(task: CopyBitsTask | SortBitsTask | RecallBitsTask) -> None:
     x, y = task.batch(40, source())
