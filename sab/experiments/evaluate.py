@@ -32,16 +32,23 @@ def evaluate(
     """Return the task's metrics, averaged over batches, and its accuracy by position.
 
     ``batches``: each with whether it starts from nothing. They are weighed by the task's
-    ``weight(y)`` where it has one, and equal where not.
+    ``weight(y)`` where it has one, and equal where not. A metric that is no mean over batches, such
+    as an area under a curve, a task makes of all: ``overall`` of every batch's ``scored``. A task
+    with ``judged_told`` tells the model the right past here too: its metrics are of the next
+    symbol, not of what the model makes alone.
     """
     model.eval()
     totals: dict[str, float] = {}
     places: list[float] = []
+    scored: list[Tensor] = []
     count = 0
     state = None
     for batch, fresh in batches:
         y = batch.y.to(device)
-        outputs, state = follow(model, task, batch.x.to(device), None if fresh else state)
+        right = y if getattr(task, "judged_told", False) else None
+        outputs, state = follow(model, task, batch.x.to(device), None if fresh else state, right)
+        if hasattr(task, "scored"):
+            scored.append(task.scored(outputs, y).cpu())
         weight = task.weight(y) if hasattr(task, "weight") else 1
         if weight == 0:
             continue
@@ -52,7 +59,8 @@ def evaluate(
             places = [a + b for a, b in zip(places or [0.0] * len(here), here, strict=True)]
         count += weight
     model.train()
+    overall = task.overall(torch.cat(scored)) if scored else {}
     return (
-        {name: value / count for name, value in totals.items()},
+        {name: value / count for name, value in totals.items()} | overall,
         [round(value / count, 5) for value in places],
     )

@@ -2,7 +2,8 @@
 
 A finite task has ``sequences(part)``, ``take(part, which)`` and ``weight(y)`` (see
 `sab.tasks.charlm` and `sab.tasks.images`) beside what every task has. Its batch of an update is a
-function of the seed and the update's number, so a resumed run needs no more than that.
+function of the seed and the update's number, so a resumed run needs no more than that. Where its
+sequences differ in length, ``lengths(part)`` says how, and batches are made of similar ones.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from sab.experiments.config import RunConfig
 from sab.tasks.base import Batch, Task
 
 EVALUATED = 256  # sequences of a finite data set at once, without a graph
+EVALUATED_STEPS = 32_768  # the same where lengths differ: steps of a batch, padding counted
+POOL = 8  # batches whose sequences are sorted by length together
 
 
 def draw(task: Task, count: int, size: int, seed: int) -> list[Batch]:
@@ -50,6 +53,35 @@ def shuffled(sequences: int, size: int, seed: int, update: int) -> Tensor:
         for epoch in epochs.unique()
     ]
     return torch.cat(parts)
+
+
+def buckets(lengths: Tensor, size: int, seed: int, epoch: int) -> list[Tensor]:
+    """The batches of an epoch where lengths (sequences,) differ: every sequence once.
+
+    The epoch's order is cut into pools of `POOL` batches; a pool is sorted by length and cut into
+    batches, and these come in an order of their own. So batches are little padded, and which
+    sequences meet still changes from epoch to epoch.
+    """
+    order = permutation(len(lengths), seed, epoch)
+    batches: list[Tensor] = []
+    for pool in order.split(POOL * size):
+        batches += pool[lengths[pool].argsort(stable=True)].split(size)
+    return [batches[i] for i in permutation(len(batches), seed + 1, epoch).tolist()]
+
+
+def by_length(lengths: Tensor, most: int = EVALUATED, steps: int = EVALUATED_STEPS) -> list[Tensor]:
+    """Every sequence once, short ones first, in batches of at most ``most`` sequences.
+
+    A batch has no more than ``steps`` steps, its padding counted; or one sequence.
+    """
+    order = lengths.argsort(stable=True)
+    batches, start = [], 0
+    for at in range(1, len(order) + 1):
+        full = at - start == most or at == len(order)
+        if full or (at - start + 1) * int(lengths[order[at]]) > steps:
+            batches.append(order[start:at])
+            start = at
+    return batches
 
 
 def streamed(sequences: int, size: int, update: int, whole: bool = False) -> tuple[Tensor, bool]:
@@ -120,18 +152,33 @@ class Finite:
         self.carried = bool(getattr(task, "carry", ()))
         self.sequences = task.sequences("train")
         self.tested = task.sequences("test")
+        self.lengths = task.lengths("train") if hasattr(task, "lengths") else None
+        self.epoch: tuple[int, list[Tensor]] = (-1, [])
         self.next(0)
 
     def next(self, update: int) -> tuple[Batch, bool]:
         """The batch of ``update`` (0-based), and whether it starts from nothing."""
-        if self.carried:
+        if self.lengths is not None:
+            which, fresh = self.bucket(self.lengths, update), True
+        elif self.carried:
             which, fresh = streamed(self.sequences, self.size, update)
         else:
             which, fresh = shuffled(self.sequences, self.size, self.seed, update), True
         return self.task.take("train", which), fresh
 
+    def bucket(self, lengths: Tensor, update: int) -> Tensor:
+        """The sequences of ``update`` (0-based), of similar lengths."""
+        epoch, at = divmod(update, -(-len(lengths) // self.size))
+        if self.epoch[0] != epoch:
+            self.epoch = (epoch, buckets(lengths, self.size, self.seed, epoch))
+        return self.epoch[1][at]
+
     def part(self, name: str) -> Iterator[tuple[Batch, bool]]:
         """Every sequence of a part once."""
+        if self.lengths is not None:
+            for which in by_length(self.task.lengths(name)):
+                yield self.task.take(name, which), True
+            return
         count = self.task.sequences(name)
         size = min(EVALUATED, count)
         for i in range(-(-count // size)):

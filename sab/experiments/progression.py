@@ -51,6 +51,7 @@ class Progression:
     skipped: int = 0
     skipped_running: int = 0
     seconds: float = 0.0
+    stepping: float = 0.0
     peak_mb: float = 0.0
     stopped: str = ""
     window: Window = field(default_factory=Window)

@@ -33,8 +33,10 @@ class Record:
     ``metrics`` is flat (name → number). ``history`` has one dict an evaluation: ``update``,
     ``loss`` (training, mean since the last), ``accuracy`` and the task's other metrics on held-out
     data, ``grad_norm`` and ``grad_norm_max`` (before clipping, mean and largest since the last),
-    ``lr``, ``seconds``. ``seconds`` counts training and evaluation over all restarts; ``peak_mb``
-    is the process's largest resident size (the device's on a GPU).
+    ``lr``, ``seconds``. ``seconds`` counts training and evaluation over all restarts; of the
+    metrics, ``step_seconds`` is an update's time without evaluation (on a CPU the processor's, so
+    that other work on the machine does not count); ``peak_mb`` is the process's largest resident
+    size (the device's on a GPU).
     """
 
     experiment: str

@@ -18,6 +18,9 @@ from sab.experiments.table_rows import ADDING, BUDGET, lstm_row, preset, sab_row
 from sab.experiments.tables_attention import ATTENTION
 from sab.experiments.tables_checks import CHECKS
 from sab.experiments.tables_clipping import CLIPPINGS
+from sab.experiments.tables_logs import LOGS
+from sab.experiments.tables_memory import MEMORY
+from sab.experiments.tables_one_task import ONE_TASK
 from sab.experiments.tables_rea import TABLES as REA_TABLES
 from sab.experiments.tables_real import REAL
 from sab.models.sab import SABConfig
@@ -249,7 +252,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         *REAL,
         *CLIPPINGS,
         *REA_TABLES,
+        *LOGS,
         *ATTENTION,
+        *ONE_TASK,
+        *MEMORY,
     )
 }
 

@@ -254,7 +254,12 @@ def _digits() -> Experiment:
     own = {name: dict(scale) for name, scale in size.items()}
     own["cpu"]["model"] = {"hidden_size": matched_width(64, 1, 10)}
     own["paper"]["model"] = {"hidden_size": matched_width(128, 1, 10)}
-    rows = (here.lstm(), here.lstm(8), here.sab(8, 5, 8), dataclasses.replace(row, scales=own))
+    rows: tuple[Row, ...] = (
+        here.lstm(),
+        here.lstm(8),
+        here.sab(8, 5, 8),
+        dataclasses.replace(row, scales=own),
+    )
     rows = tuple(dataclasses.replace(one, seeds=3) for one in rows)
     return Experiment("digits", "scikit-learn's digits, permuted, 64 steps", "images", rows)
 
@@ -270,7 +275,12 @@ def _colours() -> Experiment:
     own = {name: dict(scale) for name, scale in size.items()}
     for name, units in (("cpu", 64), ("paper", 128)):
         own[name]["model"] = {"hidden_size": matched_width(units, 24, 24, 2), "layers": 2}
-    rows = (here.lstm(), here.lstm(5), here.sab(5, 5, 5), dataclasses.replace(former, scales=own))
+    rows: tuple[Row, ...] = (
+        here.lstm(),
+        here.lstm(5),
+        here.sab(5, 5, 5),
+        dataclasses.replace(former, scales=own),
+    )
     rows = tuple(dataclasses.replace(one, seeds=3) for one in rows)
     return Experiment("colours", "A made text that names colours twice", "charlm", rows)
 

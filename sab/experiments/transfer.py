@@ -19,11 +19,14 @@ from sab.experiments.records import Record
 from sab.experiments.train import pick_device
 from sab.experiments.weights import load_model
 from sab.models.bounded import BoundedSAB
+from sab.models.rea import REA
 from sab.models.sab import SAB
+from sab.ops.sab_scan.types import SABState
 from sab.tasks import registry as tasks
 from sab.tasks.base import Task
 
 Stepper = Callable[..., Any]  # (x, state) → (outputs, state, …)
+REPORTED = ("accuracy", "string_accuracy", "ce10")
 SHORT = 400  # up to here the larger number of sequences is used
 
 
@@ -37,6 +40,12 @@ def stream(model: Stepper, x: Tensor, keep: int, chunk: int) -> Tensor:
     Returns:
         outputs ``(B, keep, output_size)``.
     """
+    return streamed(model, x, keep, chunk)[0]
+
+
+@torch.no_grad()
+def streamed(model: Stepper, x: Tensor, keep: int, chunk: int) -> tuple[Tensor, Any]:
+    """As `stream`, with the state behind the last step."""
     state = None
     kept: list[Tensor] = []
     total = x.shape[1]
@@ -45,7 +54,16 @@ def stream(model: Stepper, x: Tensor, keep: int, chunk: int) -> Tensor:
         first = max(0, total - keep - start)
         if first < outputs.shape[1]:
             kept.append(outputs[:, first:])
-    return torch.cat(kept, 1)
+    return torch.cat(kept, 1), state
+
+
+def numbers(state: Any) -> int:
+    """How many numbers a state holds, over all its parts."""
+    if isinstance(state, Tensor):
+        return state.numel() if state.is_floating_point() else 0
+    if isinstance(state, SABState):  # a buffer is room for the same memories
+        state = (state.h, state.c, state.memory)
+    return sum(map(numbers, state)) if isinstance(state, list | tuple) else 0
 
 
 def batch_for(config: TransferConfig, length: int) -> int:
@@ -63,10 +81,12 @@ def test_at(
 ) -> dict[str, float]:
     """Return the metrics at ``T = length`` on fresh sequences.
 
-    ``accuracy_T…``, ``string_accuracy_T…``, ``ce10_T…``, ``halfwidth_T…`` (1.96 standard errors
-    over sequences), ``sequences_T…``, ``seconds_per_sequence_T…``.
+    The task's metrics as ``accuracy_T…`` and so on, ``halfwidth_T…`` (1.96 standard errors over
+    sequences), ``sequences_T…``, ``seconds_per_sequence_T…``; and ``held_T…``, the numbers a
+    sequence that the model's state holds at the end, where it carries one.
     """
-    longer = dataclasses.replace(task, T=length)  # type: ignore[type-var]
+    fixed = {"shortest": None} if hasattr(task, "shortest") else {}
+    longer = dataclasses.replace(task, T=length, **fixed)  # type: ignore[type-var]
     wanted = config.sequences if length <= SHORT else config.sequences_beyond
     generator = torch.Generator().manual_seed(seed)
     size = batch_for(config, length)
@@ -75,16 +95,19 @@ def test_at(
     started = time.perf_counter()
     for start in range(0, wanted, size):
         batch = longer.batch(min(size, wanted - start), generator)
-        outputs.append(stream(model, batch.x.to(device), keep, config.chunk).cpu())
+        x = batch.x.to(device)
+        answer, state = streamed(model, x, keep, config.chunk)
+        outputs.append(answer.cpu())
+        held = numbers(state) / len(x)
         targets.append(batch.y[:, -keep:])
     seconds = time.perf_counter() - started
     answer, y = torch.cat(outputs), torch.cat(targets)
     right = (answer.argmax(-1) == y).double().mean(1)
     metrics = longer.metrics(answer, y)
+    kept = {name: metrics[name] for name in REPORTED if name in metrics}
+    kept |= {"held": held} if held else {}
     return {
-        f"accuracy_T{length}": metrics["accuracy"],
-        f"string_accuracy_T{length}": metrics["string_accuracy"],
-        f"ce10_T{length}": metrics["ce10"],
+        **{f"{name}_T{length}": value for name, value in kept.items()},
         f"halfwidth_T{length}": 1.96 * right.std().item() / math.sqrt(len(right)),
         f"sequences_T{length}": len(right),
         f"seconds_per_sequence_T{length}": seconds / len(right),
@@ -116,6 +139,8 @@ def transfer(
     )
     model.to(place)
     tested: Stepper = model
+    if isinstance(model, REA) and model.config.attention != "full":
+        tested = model.stream  # what attends to everything takes the sequence whole
     if config.capacity is not None:
         if not isinstance(model, SAB):
             raise ValueError(f"capacity={config.capacity!r}: only a SAB has a memory to bound")

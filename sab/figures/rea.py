@@ -185,13 +185,18 @@ def curves(
 
 @styled
 def accuracy_dots(
-    groups: Mapping[str, Mapping[str, Sequence[float]]], *, chance: float, alt: str | None = None
+    groups: Mapping[str, Mapping[str, Sequence[float]]],
+    *,
+    chance: float,
+    measure: str = "balanced accuracy",
+    alt: str | None = None,
 ) -> Figure:
-    """Balanced accuracy of systems, a dot a seed, one panel a group.
+    """Balanced accuracy, or another measure, of systems, a dot a seed, one panel a group.
 
     Args:
         groups: panel title → system → fractions, one a seed.
         chance: what guessing reaches, a fraction.
+        measure: what the fractions are.
         alt: alt text; ``None``: a sentence made from the data.
 
     Returns:
@@ -217,16 +222,19 @@ def accuracy_dots(
             )
             told.append(f"{title}, {name}: {np.mean(percent):.0f} %")
         ax.axvline(level, color=COLOURS["chance"], lw=1.2, ls=(0, (4, 3)), gid="chance")
-        ax.set_xlim(40, 103)
+        ax.set_xlim(min(40, level - 10), 103)
         ax.set_yticks(range(len(names)), names[::-1])
         ax.set_ylim(-0.6, len(names) - 0.4)
         ax.set_title(title)
-        ax.set_xlabel("balanced accuracy (%)")
+        ax.set_xlabel(f"{measure} (%)")
         ax.annotate(
             "guessing", (level, len(names) - 0.45), xytext=(3, 0), textcoords="offset points",
             fontsize=8, color=COLOURS["chance"], va="top",
         )  # fmt: skip
     axes[0, 0].set_ylabel("system")
     return with_alt(
-        fig, alt or f"Balanced accuracy, a dot a seed; guessing has {level:g} %. {'; '.join(told)}."
+        fig,
+        alt
+        or f"{measure[:1].upper()}{measure[1:]}, a dot a seed; "
+        f"guessing has {level:g} %. {'; '.join(told)}.",
     )

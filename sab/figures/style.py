@@ -232,14 +232,16 @@ def chance_line(ax: Axes, value: float, label: str | None = None) -> None:
     """
     level = finite_float("value", value)
     ax.axhline(level, color=COLOURS["chance"], lw=1.2, ls=(0, (4, 3)), zorder=1.5, gid="chance")
+    low, high = ax.get_ylim()
+    room = level - low > 0.08 * (high - low)  # else the label would stand on the axis
     ax.annotate(
-        label if label is not None else f"chance {level:g} %",
+        label if label is not None else f"chance {level:.3g} %",
         (0.995, level),
         xycoords=("axes fraction", "data"),
-        xytext=(0, -2),
+        xytext=(0, -2 if room else 2),
         textcoords="offset points",
         ha="right",
-        va="top",
+        va="top" if room else "bottom",
         fontsize=8,
         color=COLOURS["chance"],
     )

@@ -25,7 +25,7 @@ def redundancy(memory: Tensor) -> Tensor:
     A state that brought nothing new lies close to another; of a pair the older is as close.
     """
     distance = torch.cdist(memory, memory)
-    same = torch.eye(memory.shape[1], dtype=torch.bool)
+    same = torch.eye(memory.shape[1], dtype=torch.bool, device=memory.device)
     return distance.masked_fill(same, torch.inf).min(2).values
 
 
@@ -81,12 +81,12 @@ class BoundedSAB:
         """Take one memory out; the step goes back by as much, so that the count is right."""
         batch, held, n = state.memory.shape
         if self.policy == "oldest":
-            out = torch.zeros(batch, dtype=torch.int64)
+            out = recalled.new_zeros(batch, dtype=torch.int64)
         elif self.policy == "least recalled":
             out = recalled[:, :-1].argmin(1)
         else:
             out = redundancy(state.memory).argmin(1)
-        slots = torch.arange(held - 1).expand(batch, -1)
+        slots = torch.arange(held - 1, device=out.device).expand(batch, -1)
         slots = slots + (slots >= out[:, None]).long()
         memory = state.memory.gather(1, slots[..., None].expand(-1, -1, n))
         step = state.step - self.model.layer.options.k_att

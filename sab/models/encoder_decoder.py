@@ -6,7 +6,6 @@ layers equal PyTorch's own, without dropout, when they hold the same weights; a 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -16,57 +15,53 @@ from torch.nn import functional
 from sab.checks import one_of, positive_int, shape
 from sab.models.multi_head import MultiHead
 from sab.ops.attention import causal_mask, padding_mask
+from sab.ops.positions import sinusoidal
 
+ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
 POSITIONS = ("sinusoidal", "learned", "none")
 
 
-def sinusoidal(steps: int, width: int) -> Tensor:
-    """Positions as phases: ``PE[n, 2i] = sin(n / 10000^(2i/width))``, the odd columns the cosine.
-
-    Args:
-        steps: positions, counted from 0.
-        width: even.
-
-    Returns:
-        (steps, width) float32, every entry between -1 and 1.
-
-    Raises:
-        ValueError: a size is not a positive integer, or the width is odd.
-
-    Source: Vaswani et al. 2017, section 3.5.
-    """
-    positive_int("steps", steps)
-    if positive_int("width", width) % 2:
-        raise ValueError(f"width={width!r}: must be even (a sine and a cosine a frequency)")
-    places = torch.arange(steps, dtype=torch.float64)[:, None]
-    rates = torch.exp(torch.arange(0, width, 2, dtype=torch.float64) / width * -math.log(1e4))
-    found = torch.zeros(steps, width, dtype=torch.float64)
-    found[:, 0::2] = torch.sin(places * rates)
-    found[:, 1::2] = torch.cos(places * rates)
-    return found.float()
-
-
 class FeedForward(nn.Sequential):
-    """``W2 relu(W1 x + b1) + b2``, the same at every position (section 3.3)."""
+    """``W2 f(W1 x + b1) + b2``, the same at every position (section 3.3); f is ReLU there."""
 
-    def __init__(self, width: int, hidden: int) -> None:
+    def __init__(self, width: int, hidden: int, activation: str = "relu") -> None:
         """Make both maps: width → hidden → width."""
         positive_int("hidden", hidden)
-        super().__init__(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width))
+        one_of("activation", activation, ACTIVATIONS)
+        between = ACTIVATIONS[activation]()
+        super().__init__(nn.Linear(width, hidden), between, nn.Linear(hidden, width))
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then the feed-forward part; each added to its input and normalised."""
+    """Self-attention, then the feed-forward part, each added to its input.
 
-    def __init__(self, width: int, heads: int, hidden: int) -> None:
+    Args:
+        width, heads, hidden: of the vectors, the attention, the feed-forward part.
+        norm_first: ``False``: each sum is normalised, as the source has it; ``True``: what goes
+            into a part is, and the sum is left alone (Xiong et al. 2020).
+        activation: ``"relu"`` or ``"gelu"``.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        hidden: int,
+        norm_first: bool = False,
+        activation: str = "relu",
+    ) -> None:
         """Make the layer; errors as in `MultiHead`."""
         super().__init__()
         self.attention = MultiHead(width, heads)
-        self.feed_forward = FeedForward(width, hidden)
+        self.feed_forward = FeedForward(width, hidden, activation)
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.norm_first = norm_first
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """(B, N, width) → (B, N, width); ``mask`` as in `MultiHead.read`."""
+        if self.norm_first:
+            x = x + self.attention(self.norm1(x), mask=mask)
+            return x + self.feed_forward(self.norm2(x))
         x = self.norm1(x + self.attention(x, mask=mask))
         return self.norm2(x + self.feed_forward(x))
 

@@ -7,9 +7,10 @@ without dropout) when it holds the same weights; a test compares them.
 from __future__ import annotations
 
 from torch import Tensor, nn
+from torch.nn import functional
 
 from sab.checks import positive_int, shape
-from sab.ops.attention import Read, scaled_dot_product
+from sab.ops.attention import Read, check_mask, scaled_dot_product
 
 
 class MultiHead(nn.Module):
@@ -41,6 +42,17 @@ class MultiHead(nn.Module):
         batch, count, _ = x.shape
         return x.view(batch, count, self.heads, -1).transpose(1, 2)
 
+    def _projected(self, queries: Tensor, memories: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (B, heads, M, width / heads), keys and values of all heads."""
+        memories = queries if memories is None else memories
+        shape("queries", queries, (None, None, self.width))
+        shape("memories", memories, (queries.shape[0], None, self.width))
+        return (
+            self._split(self.query(queries)),
+            self._split(self.key(memories)),
+            self._split(self.value(memories)),
+        )
+
     def read(
         self, queries: Tensor, memories: Tensor | None = None, mask: Tensor | None = None
     ) -> Read:
@@ -58,20 +70,16 @@ class MultiHead(nn.Module):
         Raises:
             ValueError: a shape or the mask does not fit, or the mask empties a row.
         """
-        memories = queries if memories is None else memories
-        shape("queries", queries, (None, None, self.width))
-        shape("memories", memories, (queries.shape[0], None, self.width))
-        found = scaled_dot_product(
-            self._split(self.query(queries)),
-            self._split(self.key(memories)),
-            self._split(self.value(memories)),
-            mask,
-        )
+        found = scaled_dot_product(*self._projected(queries, memories), mask)
         joined = found.output.transpose(1, 2).flatten(2)
         return Read(self.output(joined), found.weights)
 
     def forward(
         self, queries: Tensor, memories: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        """Outputs (B, M, width) alone; see `read`."""
-        return self.read(queries, memories, mask).output
+        """Outputs (B, M, width) alone, without keeping the weights; see `read`."""
+        q, k, v = self._projected(queries, memories)
+        if mask is not None:
+            check_mask(q.new_empty(1).expand(*q.shape[:3], k.shape[2]), mask)
+        seen = functional.scaled_dot_product_attention(q, k, v, mask)
+        return self.output(seen.transpose(1, 2).flatten(2))

@@ -6,7 +6,6 @@ state alone, and a detector that looks at each position by itself.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, cast
 
@@ -17,6 +16,7 @@ from sab.checks import one_of, positive_int, shape
 from sab.models.rea_layer import LayerConfig, LayerState, REALayer
 from sab.models.rea_listing import FIXES, ListingREA
 from sab.ops.padding import mask_of, pool
+from sab.ops.positions import sinusoidal
 
 LAYERS = ("rea", "listing")
 READOUTS = ("each", "mean", "max")
@@ -172,7 +172,8 @@ class REA(nn.Module):
         """The stream after the last block, (B, N, D): features for a read-out of one's own."""
         stream = self.embed(x)
         if self.config.positions == "sinusoid":
-            stream = stream + waves(counted(x, keep), self.config.hidden_size).to(stream.dtype)
+            waves = sinusoidal(counted(x, keep), self.config.hidden_size, "halves")
+            stream = stream + waves.to(stream.dtype)
         for block in self.blocks:
             stream = block(stream, keep)
         return cast(Tensor, self.last(stream))
@@ -207,7 +208,8 @@ class REA(nn.Module):
         stream = self.embed(x)
         if self.config.positions == "sinusoid":
             at = torch.full(x.shape[:1], state.steps, device=x.device)
-            stream = stream + waves(at, self.config.hidden_size).to(stream.dtype)
+            waves = sinusoidal(at, self.config.hidden_size, "halves")
+            stream = stream + waves.to(stream.dtype)
         after = []
         for block, before in zip(self.blocks, state.layers, strict=True):
             block = cast(Block, block)
@@ -216,17 +218,26 @@ class REA(nn.Module):
             after.append(now)
         return self.readout(self.last(stream)), REAState(tuple(after), state.steps + 1)
 
+    def stream(self, x: Tensor, state: REAState | None = None) -> tuple[Tensor, REAState]:
+        """Go through ``x`` (B, N, input_size) by `step`, from ``state`` or an empty one.
+
+        Returns:
+            Logits (B, N, output_size) and the state behind the last step.
+
+        Raises:
+            ValueError: as `start` and `step`.
+        """
+        shape("x", x, (None, None, self.config.input_size))
+        state = self.start(len(x)) if state is None else state
+        outputs = []
+        for now in x.unbind(1):
+            out, state = self.step(now, state)
+            outputs.append(out)
+        return torch.stack(outputs, 1), state
+
 
 def counted(x: Tensor, keep: Tensor | None) -> Tensor:
     """Number of each real step, from 0, (B, N); padding has that of the step before it, or 0."""
     if keep is None:
         return torch.arange(x.shape[1], device=x.device).expand(x.shape[:2])
     return (keep.cumsum(1) - 1).clamp(min=0)
-
-
-def waves(position: Tensor, dim: int) -> Tensor:
-    """Sines and cosines of a position, (…) → (…, dim), wavelengths 2π to 20,000π."""
-    half = -(-dim // 2)
-    rate = torch.exp(-math.log(10_000) * torch.arange(half, device=position.device) / half)
-    angle = position[..., None] * rate
-    return torch.cat([angle.sin(), angle.cos()], -1)[..., :dim]

@@ -9,11 +9,17 @@ from typing import Any
 from torch import nn
 
 from sab.models.attentive_lstm import AttentiveLSTM, AttentiveLSTMConfig
+from sab.models.bag import Bag, BagConfig
 from sab.models.bilstm import BiLSTM, BiLSTMConfig
+from sab.models.dnc import DNC, DNCConfig
 from sab.models.lstm import LSTM, LSTMConfig
+from sab.models.memn2n import MemN2N, MemN2NConfig
+from sab.models.memory_reader import MemoryReader, MemoryReaderConfig
+from sab.models.ntm import NTM, NTMConfig
 from sab.models.pointer import Pointer, PointerConfig
 from sab.models.rea import REA, REAConfig
 from sab.models.sab import SAB, SABConfig
+from sab.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from sab.models.transformer import Transformer, TransformerConfig
 
 MODELS: dict[str, tuple[type, type[nn.Module]]] = {
@@ -23,7 +29,13 @@ MODELS: dict[str, tuple[type, type[nn.Module]]] = {
     "transformer": (TransformerConfig, Transformer),
     "rea": (REAConfig, REA),
     "bilstm": (BiLSTMConfig, BiLSTM),
+    "bag": (BagConfig, Bag),
     "pointer": (PointerConfig, Pointer),
+    "seq2seq": (Seq2SeqConfig, Seq2Seq),
+    "memory_reader": (MemoryReaderConfig, MemoryReader),
+    "memn2n": (MemN2NConfig, MemN2N),
+    "ntm": (NTMConfig, NTM),
+    "dnc": (DNCConfig, DNC),
 }
 
 

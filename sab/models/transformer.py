@@ -7,15 +7,16 @@ they have no parameters and no greatest length.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from sab.checks import positive_int
+from sab.models.encoder_decoder import EncoderLayer
 from sab.models.lstm import LSTM, LSTMConfig, check_input
+from sab.ops.attention import causal_mask
+from sab.ops.positions import sinusoidal
 
 TOLERANCE = 0.2  # of the LSTM's parameters
 
@@ -56,45 +57,6 @@ class TransformerConfig:
             raise ValueError(f"causal={self.causal!r}: must be True or False")
 
 
-def positions(steps: int, width: int, device: torch.device | None = None) -> Tensor:
-    """Sines and cosines of the step number (steps, width), wavelengths from 2π to 10,000 · 2π.
-
-    Source: Vaswani et al. (2017), section 3.5.
-    """
-    half = (width + 1) // 2
-    rates = torch.exp(torch.arange(half, device=device) * (-math.log(10_000.0) / half))
-    angles = torch.arange(steps, device=device)[:, None] * rates
-    return torch.stack((angles.sin(), angles.cos()), 2).flatten(1)[:, :width]
-
-
-class Block(nn.Module):
-    """Attention, then a layer for each position, each added to what came in."""
-
-    def __init__(self, config: TransformerConfig) -> None:
-        """Build the block's weights."""
-        super().__init__()
-        width = config.hidden_size
-        self.heads, self.causal = config.heads, config.causal
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
-        self.inner = nn.Sequential(
-            nn.Linear(width, config.widening * width),
-            nn.GELU(),
-            nn.Linear(config.widening * width, width),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, T, width) → (B, T, width)."""
-        batch, steps, width = x.shape
-        heads = (batch, steps, self.heads, width // self.heads)
-        q, k, v = (part.view(heads).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, 2))
-        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
-        x = x + self.out(seen.transpose(1, 2).reshape(batch, steps, width))
-        out: Tensor = x + self.inner(self.norm2(x))
-        return out
-
-
 class Transformer(nn.Module):
     """A Transformer encoder with a linear read-out at every position.
 
@@ -107,7 +69,13 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config = config or TransformerConfig()
         self.embed = nn.Linear(config.input_size, config.hidden_size)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        inner = config.widening * config.hidden_size
+        self.blocks = nn.ModuleList(
+            EncoderLayer(
+                config.hidden_size, config.heads, inner, norm_first=True, activation="gelu"
+            )
+            for _ in range(config.layers)
+        )
         self.norm = nn.LayerNorm(config.hidden_size)
         self.readout = nn.Linear(config.hidden_size, config.output_size)
 
@@ -120,9 +88,11 @@ class Transformer(nn.Module):
         check_input(x, self.config.input_size, None)
         if state is not None:
             raise ValueError("state: a Transformer has none to go on from")
-        y = self.embed(x) + positions(x.shape[1], self.config.hidden_size, x.device).to(x.dtype)
+        places = torch.arange(x.shape[1], device=x.device)
+        y = self.embed(x) + sinusoidal(places, self.config.hidden_size).to(x.dtype)
+        mask = causal_mask(x.shape[1], x.device) if self.config.causal else None
         for block in self.blocks:
-            y = block(y)
+            y = block(y, mask)
         return self.readout(self.norm(y)), None
 
 

@@ -5,7 +5,8 @@ one step of the same kind, ``(a₂ a₁, a₂ b₁ + b₂)``, so the odd positio
 long, and the even ones follow from them in one operation. All in all some 3 N multiplications, no
 division and no logarithm. (Dividing by the cumulative product of a, the textbook short cut, fails
 in float32: 0.9^N is below the least number after a thousand steps.) ``fft`` is a convolution and
-serves where a is the same at every step.
+serves where a is the same at every step. A long running average with one α a channel is computed in
+blocks by `sab.ops.ema_blocks`, which is as exact and passes over memory less often.
 
 Shapes: B sequences, N steps, D channels.
 """
@@ -20,7 +21,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from sab.checks import one_of, shape
+from sab.ops.ema_blocks import ema_blocks
 
+LONG = 2**19  # numbers in x from which blocks are faster than halving
 FORMS = ("parallel", "reference", "fft")
 DIRECTIONS = ("forward", "reverse", "both")
 
@@ -151,6 +154,11 @@ def ema_scan(
         return ema_scan(x.flip(1), alpha, **settings).flip(1)
     if form == "fft":
         return _convolved(x, alpha, initial)
+    if form == "parallel" and alpha.dim() == 1 and x.numel() >= LONG:
+        if initial is None:
+            initial = x.new_zeros(x.shape[0], x.shape[2])
+        shape("initial", initial, (x.shape[0], x.shape[2]))
+        return ema_blocks(x, alpha, initial, keep)
     decay, drive = (1 - alpha).expand_as(x), alpha * x
     if keep is not None:
         gap = ~keep[:, :, None]

@@ -8,13 +8,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from sab.tasks.adding import AddingTask
+from sab.tasks.babi import BabiTask
 from sab.tasks.base import Task
+from sab.tasks.bits import CopyBitsTask, RecallBitsTask, SortBitsTask
+from sab.tasks.calls import CallsTask
 from sab.tasks.charlm import CharLMTask
 from sab.tasks.copy import CopyTask
+from sab.tasks.dates import DatesTask
 from sab.tasks.events import EventsTask
 from sab.tasks.hull import HullTask
 from sab.tasks.images import ImageTask
+from sab.tasks.logs import LogsTask, NextEventTask
+from sab.tasks.patches import PatchTask
+from sab.tasks.recall import RecallTask
 from sab.tasks.sorting import SortingTask
+from sab.tasks.translation import TranslationTask
 
 INTERFACE = (
     "input_size",
@@ -32,8 +40,19 @@ TASKS: dict[str, type] = {
     "charlm": CharLMTask,
     "images": ImageTask,
     "events": EventsTask,
+    "calls": CallsTask,
+    "logs": LogsTask,
+    "next_event": NextEventTask,
+    "patches": PatchTask,
     "sorting": SortingTask,
     "hull": HullTask,
+    "dates": DatesTask,
+    "recall": RecallTask,
+    "translation": TranslationTask,
+    "babi": BabiTask,
+    "bits_copy": CopyBitsTask,
+    "bits_sort": SortBitsTask,
+    "bits_recall": RecallBitsTask,
 }
 
 

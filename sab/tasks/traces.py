@@ -79,6 +79,28 @@ def hdfs(folder: Path | None = None) -> list[Log]:
     return [log for log in logs if len(log.events)]
 
 
+def made(folder: Path | None = None, count: int = 320) -> list[Log]:
+    """Small logs that need no data, for trials: normal work goes round eight events, with slips.
+
+    A quarter of them are attacks: for a while, early on, the work goes round backwards. Lengths are
+    20 to 60. ``folder`` is not looked at; every call gives the same logs.
+    """
+    generator = torch.Generator().manual_seed(0)
+    logs = []
+    for number in range(count):
+        attack = number % 4 == 0
+        length = int(torch.randint(20, 61, (1,), generator=generator))
+        way = torch.ones(length, dtype=torch.int64)
+        if attack:
+            way[4:12] = -1
+        start = int(torch.randint(8, (1,), generator=generator))
+        events = (start + way.cumsum(0)) % 8 + 1
+        slip = torch.rand(length, generator=generator) < 0.1
+        other = torch.randint(1, 13, (length,), generator=generator)
+        logs.append(Log(torch.where(slip, other, events), attack, f"made:{number}"))
+    return logs
+
+
 def split(logs: Sequence[Log], test: float = 0.3, seed: int = 0) -> tuple[list[Log], list[Log]]:
     """Divide logs into training and test, each class by itself, so that both have the same share.
 
@@ -132,6 +154,28 @@ def roc_auc(scores: Tensor, labels: Tensor) -> float:
     below = torch.searchsorted(ordered, positive)
     upto = torch.searchsorted(ordered, positive, right=True)
     return float((below + upto).double().mean() / (2 * len(negative)))
+
+
+def recall_at(scores: Tensor, labels: Tensor, false_alarms: float) -> float:
+    """Share of the positives above the threshold that this share of the negatives exceeds.
+
+    Args:
+        scores: (B,).
+        labels: (B,), 0 or 1.
+        false_alarms: between 0 and 1.
+
+    Raises:
+        ValueError: one of the classes is missing, or ``false_alarms`` is no share.
+    """
+    finite_float("false_alarms", false_alarms, 0.0, 1.0)
+    positive, negative = scores[labels == 1], scores[labels == 0]
+    if not len(positive) or not len(negative):
+        raise ValueError("labels: must hold both classes")
+    allowed = int(false_alarms * len(negative))  # negatives that may lie above
+    if allowed == len(negative):
+        return 1.0
+    threshold = negative.sort(descending=True).values[allowed]
+    return float((positive > threshold).double().mean())
 
 
 def f1(guessed: Tensor, labels: Tensor) -> float:

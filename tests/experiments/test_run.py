@@ -29,7 +29,7 @@ def options(folders: Folders, **rest: Any) -> Options:
 
 
 def fixed(record: Record) -> dict[str, float]:
-    times = ("seconds_per_update",)
+    times = ("seconds_per_update", "step_seconds")
     return {k: v for k, v in record.metrics.items() if k not in times}
 
 

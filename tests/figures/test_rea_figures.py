@@ -58,7 +58,11 @@ def test_accuracy_dots() -> None:
     assert [list(map(float, line.get_xdata())) for line in dots] == [[50, 60], [100]]  # type: ignore[arg-type]
     assert [line.get_ydata()[0] for line in second.lines if line.get_linestyle() == "None"] == [0]  # type: ignore[index]
     assert all(any(line.get_gid() == "chance" for line in ax.lines) for ax in fig.axes)
-    assert "last, x: 55 %" in alt_of(fig)
+    assert "last, x: 55 %" in alt_of(fig) and alt_of(fig).startswith("Balanced accuracy, a dot")
+    assert first.get_xlabel() == "balanced accuracy (%)" and first.get_xlim()[0] == 40
+    tenth = accuracy_dots({"digits": {"x": [0.3]}}, chance=0.1, measure="area under the ROC curve")
+    assert tenth.axes[0].get_xlim()[0] == 0 and tenth.axes[0].get_xlabel().startswith("area under")
+    assert alt_of(tenth).startswith("Area under the ROC curve, a dot")
     for groups, chance in (({}, 0.5), ({"last": {}}, 0.5), ({"last": {"x": [0.5]}}, 1.5)):
         with pytest.raises(ValueError, match="must"):
             accuracy_dots(groups, chance=chance)

@@ -148,3 +148,12 @@ def test_a_system_always_looks_the_same() -> None:
     assert style.system_label("sable") == "sable"
     looks = style.series_styles(["lstm", "lstm TBPTT-5", "sab"])
     assert len({look["color"] for look in looks}) == 3
+
+
+def test_the_chance_label_never_stands_on_the_axis() -> None:
+    for level, place in ((50.0, "top"), (0.003, "bottom")):
+        _, axes = style.new_figure(4.0, 3.0)
+        axes[0, 0].set_ylim(0, 100)
+        style.chance_line(axes[0, 0], level)
+        (label,) = axes[0, 0].texts
+        assert label.get_va() == place and label.get_text() == f"chance {level:g} %"

@@ -1,6 +1,5 @@
 """The Transformer: what each position sees, and its size beside the LSTM's."""
 
-import math
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ import torch
 
 from sab.models.lstm import LSTM, LSTMConfig
 from sab.models.registry import build
-from sab.models.transformer import Transformer, TransformerConfig, count, matched_width, positions
+from sab.models.transformer import Transformer, TransformerConfig, count, matched_width
 
 SMALL = {"input_size": 3, "hidden_size": 8, "output_size": 2, "layers": 2, "heads": 2}
 
@@ -35,24 +34,21 @@ def test_attention_is_the_textbook_s() -> None:
     model = model_of()
     block: Any = model.blocks[0]
     x = torch.randn(2, 5, 8, dtype=torch.float64)
-    q, k, v = block.qkv(block.norm1(x)).chunk(3, 2)
     seen = torch.zeros_like(x)
+    at = block.norm1(x)
     for head in (slice(0, 4), slice(4, 8)):
-        weights = torch.softmax(q[..., head] @ k[..., head].transpose(1, 2) / 2.0, 2)
-        seen[..., head] = weights @ v[..., head]
-    mid = x + block.out(seen)
-    want = mid + block.inner(block.norm2(mid))
+        q, k, v = (
+            part(at)[..., head]
+            for part in (block.attention.query, block.attention.key, block.attention.value)
+        )
+        seen[..., head] = torch.softmax(q @ k.transpose(1, 2) / 2.0, 2) @ v
+    mid = x + block.attention.output(seen)
+    first, second = block.feed_forward[0], block.feed_forward[2]
+    want = mid + second(torch.nn.functional.gelu(first(block.norm2(mid))))
     assert torch.allclose(block(x), want, atol=1e-12)
 
 
-def test_positions_are_sines_and_tell_steps_apart() -> None:
-    table = positions(50, 8)
-    assert table.shape == (50, 8)
-    assert table[7, 0].item() == pytest.approx(math.sin(7), abs=1e-6)
-    assert table[7, 1].item() == pytest.approx(math.cos(7), abs=1e-6)
-    assert table[7, 6].item() == pytest.approx(math.sin(7 / 10_000 ** (3 / 4)), abs=1e-6)
-    assert len(table.unique(dim=0)) == 50
-    assert positions(3, 7).shape == (3, 7)
+def test_positions_tell_steps_apart() -> None:
     model = model_of()
     x = torch.randn(1, 5, 3, dtype=torch.float64)
     assert not torch.allclose(model(x)[0][:, -1], model(x.flip(1))[0][:, -1])

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from sab.ops.ema_blocks import ema_blocks
 from sab.ops.ema_scan import DIRECTIONS, ema_scan, half_life, linear_scan
 
 LENGTHS = (1, 2, 3, 4, 5, 8, 31, 64, 65)
@@ -106,9 +107,14 @@ def test_the_future_changes_nothing() -> None:
     assert torch.equal(before, after)
 
 
+@pytest.mark.parametrize("long", [1, 2**40])
 @pytest.mark.parametrize("masked", [False, True])
-def test_float32_at_8192_steps(masked: bool) -> None:
-    """Slow, middling and fast channels; equal to the loop to 1e-5, and to the loop in float64."""
+def test_float32_at_8192_steps(masked: bool, long: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow, middling and fast channels; equal to the loop to 1e-5, and to the loop in float64.
+
+    In blocks and by halving.
+    """
+    monkeypatch.setattr("sab.ops.ema_scan.LONG", long)
     n, alpha = 8192, torch.tensor([1e-4, 1e-3, 1e-2, 0.1, 0.5, 0.9])
     x = numbers(2, n, 6, dtype=torch.float32)
     keep = (numbers(2, n, seed=7) > -0.5) if masked else None
@@ -119,6 +125,43 @@ def test_float32_at_8192_steps(masked: bool) -> None:
         states = ema_scan(x, alpha, keep=keep, form=form)
         assert (states - loop).abs().max() < 1e-5
         assert (states - exact).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("block", [1, 4, 13, 50])
+def test_blocks_are_the_loop_with_all_gradients(block: int, masked: bool) -> None:
+    """Blocks that fit, that don't, of one step, and one longer than the sequence."""
+    keep = (numbers(2, 39, seed=7) > -0.5) if masked else None
+    found = []
+    for blocked in (False, True):
+        x, start = numbers(2, 39, 3).requires_grad_(), numbers(2, 3, seed=4).requires_grad_()
+        alpha = shares(3).requires_grad_()
+        if blocked:
+            states = ema_blocks(x, alpha, start, keep, block)
+        else:
+            states = ema_scan(x, alpha, initial=start, keep=keep, form="reference")
+        loss = (states * numbers(2, 39, 3, seed=3)).sum()
+        found.append((states, *torch.autograd.grad(loss, (x, alpha, start))))
+    for loop, fast in zip(*found, strict=True):
+        torch.testing.assert_close(fast, loop, atol=1e-12, rtol=0)
+
+
+def test_a_long_average_is_computed_in_blocks_and_never_looks_at_padding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, alpha = numbers(2, 200, 3, dtype=torch.float32), torch.tensor([0.9, 0.1, 1.0])
+    keep = numbers(2, 200, seed=7) > -0.5
+    want = {way: ema_scan(x, alpha, keep=keep, direction=way) for way in DIRECTIONS}
+    monkeypatch.setattr("sab.ops.ema_scan.LONG", 1)
+    hidden = x.masked_fill(~keep[:, :, None], math.nan).requires_grad_()
+    for way, states in want.items():
+        fast = ema_scan(hidden, alpha, keep=keep, direction=way)
+        torch.testing.assert_close(fast, states, atol=1e-6, rtol=0)
+        assert not torch.equal(fast, states)  # another order of additions: it did go another way
+    (grad,) = torch.autograd.grad(fast.sum(), hidden)
+    assert torch.isfinite(grad).all() and (grad[~keep] == 0).all()
+    with pytest.raises(ValueError, match="initial has shape"):
+        ema_scan(x, alpha, initial=torch.zeros(2, 4))
 
 
 def test_the_textbook_short_cut_fails_where_this_does_not() -> None:

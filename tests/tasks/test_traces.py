@@ -9,7 +9,19 @@ import pytest
 import torch
 
 from sab.data import data_dir
-from sab.tasks.traces import ADFA, HDFS, Log, adfa, f1, hdfs, pad, roc_auc, split
+from sab.tasks.traces import (
+    ADFA,
+    HDFS,
+    Log,
+    adfa,
+    f1,
+    hdfs,
+    made,
+    pad,
+    recall_at,
+    roc_auc,
+    split,
+)
 
 
 def small_archive(folder: Path, text: str = "6 6 63") -> None:
@@ -83,6 +95,32 @@ def test_roc_auc_counts_pairs() -> None:
     assert roc_auc(-scores, labels) == pytest.approx(1 - want)
     with pytest.raises(ValueError, match="both classes"):
         roc_auc(scores, torch.ones(5))
+
+
+def test_recall_at_a_rate_of_false_alarms() -> None:
+    scores = torch.tensor([9.0, 5, 3, 1, 8, 7, 4, 2, 0, 6])
+    labels = torch.tensor([1, 1, 1, 1, 0, 0, 0, 0, 0, 0])
+    # negatives from above: 8 7 6 4 2 0; none may lie above the threshold, one may, two may …
+    want = {0.0: 0.25, 0.17: 0.25, 0.34: 0.25, 0.5: 0.5, 0.7: 0.75, 0.9: 1.0, 1.0: 1.0}
+    assert {rate: recall_at(scores, labels, rate) for rate in want} == want
+    with pytest.raises(ValueError, match="both classes"):
+        recall_at(scores, torch.zeros(10), 0.1)
+    with pytest.raises(ValueError, match="false_alarms=2"):
+        recall_at(scores, labels, 2)
+
+
+def test_made_logs_are_the_same_every_time() -> None:
+    one, two = made(count=40), made(count=40)
+    assert all(torch.equal(a.events, b.events) for a, b in zip(one, two, strict=True))
+    assert sum(log.attack for log in one) == 10
+    assert all(20 <= len(log.events) <= 60 and log.events.min() >= 1 for log in one)
+    # an attack goes backwards for a while: more steps of -1 (mod 8) than slips alone make
+    back = {kind: [] for kind in (False, True)}  # type: dict[bool, list[float]]
+    for log in made():
+        step = (log.events[4:12] - log.events[3:11]) % 8
+        back[log.attack].append((step == 7).float().mean().item())
+    means = {kind: sum(found) / len(found) for kind, found in back.items()}
+    assert means[True] > 0.7 > 0.2 > means[False]
 
 
 def test_f1() -> None:

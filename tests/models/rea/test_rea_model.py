@@ -11,7 +11,7 @@ from rea_cases import alone_and_in_a_batch, features, shaken
 from torch import nn
 
 from sab.models.bilstm import BiLSTM, BiLSTMConfig
-from sab.models.rea import REA, REAConfig, waves
+from sab.models.rea import REA, REAConfig
 from sab.models.rea_layer import REALayer
 
 TINY: dict[str, Any] = {"input_size": 5, "hidden_size": 8, "output_size": 3, "heads": 2}
@@ -97,8 +97,6 @@ def test_norm_network_and_positions_can_be_left_out() -> None:
     torch.testing.assert_close(model.hidden(x), block.layer(model.embed(x)))
     assert isinstance(block.layer, REALayer) and block.network is None
     assert not torch.allclose(model_of(positions="sinusoid")(x)[0], model_of()(x)[0])
-    at = waves(torch.tensor([0, 3]), 5)
-    assert at.shape == (2, 5) and torch.equal(at[0], torch.tensor([0.0, 0, 0, 1, 1]))
 
 
 def test_a_model_that_looks_at_each_position_alone() -> None:

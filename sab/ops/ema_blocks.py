@@ -1,0 +1,138 @@
+"""The running average block by block: fewer passes over memory than halving, for long sequences.
+
+N steps are M blocks of C. All blocks go through their own steps side by side, each from zero: C
+operations on (B, M, D). Then M operations carry the state from block to block, and what a block
+starts from fades through its steps: s = own + (1 - α)^real · start, where real counts the real
+steps so far. Products of factors in [0, 1] only; no division, so nothing can overflow.
+
+Shapes: B sequences, N steps, D channels; inside, (B, M, C, D).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+BLOCK = 64
+
+
+def ema_blocks(
+    x: Tensor, alpha: Tensor, initial: Tensor, keep: Tensor | None, block: int = BLOCK
+) -> Tensor:
+    """``s_t = (1 - α) s_{t-1} + α x_t``; where ``keep`` is False the state stands still.
+
+    Args:
+        x: (B, N, D).
+        alpha: (D,), between 0 and 1.
+        initial: s_0, (B, D).
+        keep: (B, N) bool, or ``None``: all steps are real.
+        block: C, steps of a block.
+
+    Returns:
+        s_1 … s_N, (B, N, D). It can be differentiated once.
+    """
+    n = x.shape[1]
+    if keep is None and n % block:
+        keep = torch.ones(1, n, dtype=torch.bool, device=x.device)  # the last block is filled up
+    states: Tensor = _Average.apply(x, alpha, initial, keep, block)
+    return states
+
+
+def _cut(x: Tensor, block: int) -> Tensor:
+    """(B, N, D) → (B, M, C, D), filled up with zeros."""
+    spare = -x.shape[1] % block
+    if spare:  # padding by nothing would still copy
+        x = functional.pad(x, (0, 0, 0, spare))
+    return x.unflatten(1, (-1, block))
+
+
+class _Steps:
+    """The steps of all blocks: how much each takes of its input and leaves of the state."""
+
+    def __init__(self, alpha: Tensor, keep: Tensor | None, block: int) -> None:
+        self.alpha, self.block = alpha, block
+        self.real: Tensor | None = None  # (B, M, C, 1): 1 at real steps, 0 at padding
+        if keep is not None:
+            self.real = _cut(keep[:, :, None].to(alpha.dtype), block)
+
+    def inputs(self, x: Tensor, keep: Tensor | None) -> Tensor:
+        """The input in blocks, zeros at padding whatever stands there, (B, M, C, D)."""
+        if keep is not None and len(keep) == len(x):
+            gaps = (~keep).flatten().nonzero()[:, 0]
+            x = x.flatten(0, 1).index_fill(0, gaps, 0.0).view_as(x)
+        return _cut(x, self.block)
+
+    def take(self, c: int) -> Tensor:
+        """What step ``c`` takes of its input: (D,) or (B, M, D)."""
+        return self.alpha if self.real is None else self.alpha * self.real[:, :, c]
+
+    def all_left(self, blocks: int) -> Tensor:
+        """What a whole block leaves of the state, (1 or B, M, D)."""
+        if self.real is None:
+            return ((1 - self.alpha) ** self.block).expand(1, blocks, -1)
+        return (1 - self.alpha) ** self.real.sum(2)
+
+
+class _Average(torch.autograd.Function):
+    """Forward, and the same recurrence in reverse for the gradients.
+
+    With r_t the gradient that reaches s_t by all ways, ``r_t = ∂L/∂s_t + (1 - α) r_{t+1}``, that
+    of x_t is α r_t, and that of α the sum of (x_t - s_{t-1}) r_t, over real steps.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, alpha: Tensor, initial: Tensor, keep: Tensor | None, block: int
+    ) -> Tensor:
+        steps = _Steps(alpha, keep, block)
+        inputs = steps.inputs(x, keep)
+        states = torch.empty_like(inputs)
+        now = torch.zeros_like(inputs[:, :, 0])
+        for c in range(block):
+            take = steps.take(c).expand_as(now)
+            now = torch.lerp(now, inputs[:, :, c], take, out=states[:, :, c])
+        left, carry, starts = steps.all_left(states.shape[1]), initial, []
+        for m in range(states.shape[1]):
+            starts.append(carry)
+            carry = torch.addcmul(states[:, m, -1], left[:, m], carry)
+        start = torch.stack(starts, 1)
+        for c in range(block):
+            start = start * (1 - steps.take(c))
+            states[:, :, c] += start
+        ctx.save_for_backward(inputs, alpha, initial, keep, states)
+        ctx.block = block
+        return states.flatten(1, 2)[:, : x.shape[1]]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        inputs, alpha, initial, keep, states = ctx.saved_tensors
+        block, blocks = ctx.block, states.shape[1]
+        steps, grads = _Steps(alpha, keep, block), _cut(grad, block)
+        reach = torch.empty_like(inputs)
+        reach[:, :, -1] = now = grads[:, :, -1]
+        for c in reversed(range(block - 1)):
+            left = 1 - steps.take(c + 1)
+            now = torch.addcmul(grads[:, :, c], left, now, out=reach[:, :, c])
+        # What a block hands to the state before it: its first step's, and what passes through.
+        first, left = (1 - steps.take(0)) * reach[:, :, 0], steps.all_left(blocks)
+        carry, ends = torch.zeros_like(initial), []
+        for m in reversed(range(blocks)):
+            ends.append(carry)
+            carry = torch.addcmul(first[:, m], left[:, m], carry)
+        end = torch.stack(ends[::-1], 1)
+        before = torch.cat([initial[:, None], states[:, :-1, -1]], 1)
+        to_alpha, to_x = torch.zeros_like(alpha), torch.empty_like(inputs)
+        for c in reversed(range(block)):
+            here, take = reach[:, :, c].add_(end), steps.take(c)
+            torch.mul(here, take, out=to_x[:, :, c])
+            end = end * (1 - take)
+            last = states[:, :, c - 1] if c else before
+            if steps.real is not None:
+                here = here * steps.real[:, :, c]
+            to_alpha += ((inputs[:, :, c] - last) * here).sum((0, 1))
+        return to_x.flatten(1, 2)[:, : grad.shape[1]], to_alpha, carry, None, None
