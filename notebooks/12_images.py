@@ -436,6 +436,7 @@ glue("seeds", max((len(values) for values in of_row.values()), default=0))
 # from the answer at all.
 
 
+# %%
 def looked_at(name, reading, chosen):
     """Read weights and gradients (B, 64) of the last step, on the pixels of the picture."""
     return last_look(models[name], ImageTask(source="digits", order=reading), chosen)

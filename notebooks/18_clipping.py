@@ -348,6 +348,8 @@ DATA = {
     "clipping_mnist": "MNIST, pixel by pixel",
     "table6_books": "five books, not text8; longer",
 }
+if not records.load("table6_books"):
+    del DATA["table6_books"]
 
 
 def judged_by(record):
@@ -362,7 +364,7 @@ def data_row(name, row):
     clip = {**row.train}["clip"]
     head = (DATA[name], row.title, "none" if clip is None else f"{clip:g}")
     if not here:
-        return (*head, "not run", None, None, None)
+        return (*head, "not run", "–", "–", "–")
     one = here[0]
     active = "–" if clip is None else "yes" if one.metrics["grad_norm_max"] > clip else "never"
     return (
