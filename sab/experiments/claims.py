@@ -280,8 +280,8 @@ def verdicts(results: Path | None = None, path: Path | None = None) -> list[Verd
 
 
 def of_the_paper(found: Sequence[Verdict]) -> list[Verdict]:
-    """Keep the verdicts on SAB's paper; the article behind Part III makes claims too."""
-    return [one for one in found if not one.claim.source.startswith("REA")]
+    """Keep the verdicts on SAB's paper; what Parts II and III build on makes claims too."""
+    return [one for one in found if not one.claim.source.startswith(("REA", "MemN2N"))]
 
 
 def tally(found: Iterable[Verdict]) -> dict[str, int]:

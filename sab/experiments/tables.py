@@ -16,6 +16,7 @@ from sab.experiments.config import did_you_mean
 from sab.experiments.rows import Experiment, Row
 from sab.experiments.table_rows import BUDGET, lstm_row, preset, sab_row
 from sab.experiments.tables_attention import ATTENTION
+from sab.experiments.tables_memory import MEMORY
 from sab.experiments.tables_one_task import ONE_TASK
 from sab.experiments.tables_rea import TABLES as REA_TABLES
 from sab.experiments.tables_real import REAL
@@ -317,6 +318,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         *REA_TABLES,
         *ATTENTION,
         *ONE_TASK,
+        *MEMORY,
     )
 }
 

@@ -53,13 +53,13 @@ class Controller(nn.Module):
         return Hidden(zeros, zeros)
 
     def forward(self, x: Tensor, state: Hidden) -> Hidden:
-        """One step: x (B, input_size) and the state before it to the state after; h is the output."""
+        """One step: x (B, input_size) and the state before it give the state after; h is said."""
         if self.kind == "lstm":
             return Hidden(*self.layer(x, (state.h, state.c)))
         return Hidden(torch.tanh(self.layer(x)), state.c)
 
 
-State = TypeVar("State", bound=tuple)  # type: ignore[type-arg]
+State = TypeVar("State", bound=tuple)
 Step = Callable[[Tensor, State], tuple[Tensor, State]]
 
 

@@ -61,14 +61,17 @@ class BitsTask:
         """Judge logits (B, steps, width) against y (B, A, width).
 
         Returns:
-            ``accuracy``: share of right bits; ``string_accuracy``: share of answers with every bit
-            right; ``ce``: nats a bit; ``bits``: cost of an answer in bits, the paper's unit.
+            ``accuracy``: share of right bits; ``first``, ``last``: the same of the first and the
+            last vector; ``string_accuracy``: share of answers with every bit right; ``ce``: nats
+            a bit; ``bits``: cost of an answer in bits, the paper's unit.
         """
-        right = (outputs[:, -y.shape[1] :] > 0) == (y > 0.5)
+        right = ((outputs[:, -y.shape[1] :] > 0) == (y > 0.5)).float()
         ce = self.loss(outputs, y).item()
         return {
-            "accuracy": right.float().mean().item(),
-            "string_accuracy": right.flatten(1).all(1).float().mean().item(),
+            "accuracy": right.mean().item(),
+            "first": right[:, 0].mean().item(),
+            "last": right[:, -1].mean().item(),
+            "string_accuracy": right.flatten(1).amin(1).mean().item(),
             "ce": ce,
             "bits": ce / math.log(2) * y[0].numel(),
         }
@@ -78,6 +81,8 @@ class BitsTask:
         sizes = [self.width * vectors for vectors in self.answers()]
         return {
             "accuracy": 0.5,
+            "first": 0.5,
+            "last": 0.5,
             "string_accuracy": sum(0.5**size for size in sizes) / len(sizes),
             "ce": math.log(2),
             "bits": sum(sizes) / len(sizes),
