@@ -347,8 +347,8 @@ for name, stage in stages.items():
 #
 # ## Copying
 #
-# The paper's first task: see 1 to 20 random vectors of 8 bits, then a mark, then say them all from memory. It sounds
-# like chapter 9's task but asks for something else: here there is hardly any delay but up to 160 bits to hold.
+# The paper's first task: see 1 to 20 random vectors of eight bits, then a mark, then say them all from memory. It sounds
+# like chapter 9's task but asks for something else: here there is hardly any delay but up to twenty times eight bits to hold.
 
 # %%
 copying = read_or_run("bits_copy", profile)
