@@ -604,7 +604,17 @@ show_table(
     source=records_of(sliding) if any(e.n for e in sliding.values()) else "No record yet.",
 )
 
+# %%
+for key, row in (("slides", "d6_sliding_T20"), ("cut_0", "block0_T20"), ("cut_1", "block1_T20")):
+    glue(key, right(effects[row]))
+glue("slide_seeds", min(e.n for e in sliding.values()))
+
 # %% [markdown]
+# The window that slides learns faster: {glue:text}`slides:s` % where blocks have {glue:text}`cut_0:s` % and
+# {glue:text}`cut_1:s` % (offset 0 and 1; {glue:text}`slide_seeds:d` seed each). That is not odd. Every memory gets a
+# mental update of full length, while in a block most get a shorter one. The gradient that the paper
+# *describes* is the better one here; what it costs is a backward pass that no fixed `detach` can give.
+#
 # In every experiment of the paper on real data $k_{\mathrm{att}} = k_{\mathrm{trunc}}$. With the
 # program's blocks, each memory is then the *first* step of its block, and a mental update is one step
 # long. Shift the blocks by one, and it is the *last*, and the update covers the whole block, as the paper

@@ -347,8 +347,8 @@ for name, stage in stages.items():
 #
 # ## Copying
 #
-# The paper's first task: see 1 to 20 random vectors of 8 bits, then a mark, then say them all from memory. It sounds
-# like chapter 9's task but asks for something else: here there is hardly any delay but up to 160 bits to hold.
+# The paper's first task: see 1 to 20 random vectors of eight bits, then a mark, then say them all from memory. It sounds
+# like chapter 9's task but asks for something else: here there is hardly any delay but up to twenty times eight bits to hold.
 
 # %%
 copying = read_or_run("bits_copy", profile)
@@ -399,16 +399,23 @@ show(
     head_maps(
         {"writing": trace.writing[0, :, 0], "reading": trace.reading[0, :, 0]}, mark=22, slots=32
     ),
-    caption="Where the heads are. Up to step 20 vectors are shown, at step 21 the mark; behind the dashed line it answers. 32 of the 128 slots.",
+    caption="Where the heads are. Up to step 20 vectors are shown, at step 21 the mark; behind the dashed line it answers. The slots stand on a ring: 0 is the last of the 128, -1 the one before.",
 )
-write_at, read_at = trace.writing[0, :20, 0].argmax(1), trace.reading[0, 21:, 0].argmax(1)
-glue("same_places", (write_at == read_at).double().mean())
-glue("write_focus", trace.writing[0, :20, 0].amax(1).mean())
+places = {
+    "writes": trace.writing[0, :20, 0].argmax(1),
+    "reads": trace.reading[0, 21:, 0].argmax(1),
+}
+moves = {name: (at.diff() + 64) % 128 - 64 for name, at in places.items()}  # round the ring
+way = int(moves["reads"].double().mean().sign())
+steady = {name: (move == way).double().mean().item() for name, move in moves.items()}
+glue("write_steps", steady["writes"])
+glue("read_steps", steady["reads"])
+glue("read_focus", trace.reading[0, 21:, 0].amax(1).mean())
 
 # %% [markdown]
-# It is a program. While the vectors come in, the writing head steps from slot to slot; then the reading head goes through
-# the slots in the same order: in {glue:text}`same_places:.0%` of the answer's steps it is where the vector of that number was written. Nobody told it to
-# number its slots. On average {glue:text}`write_focus:.2f` of the writing weight is on one slot.
+# It is a program. While the vectors come in, the writing head goes from slot to slot, and always the same way; the reading head waits at
+# the start, and then goes the same way. {glue:text}`write_steps:.0%` of the writing head's steps and {glue:text}`read_steps:.0%` of the reading head's are
+# exactly one slot. On average {glue:text}`read_focus:.2f` of the reading weight is on one slot. Nobody told it to use its slots in order.
 #
 # ### Longer than anything it has seen
 #

@@ -231,6 +231,25 @@ glue("fewest_seeds", min(len(of(record.row)) for record in records))
 # read-outs and with the fewest updates. What does hold is its *idea*: where the answer is far away a window
 # is blind, and a state can bring the event across, **if α fits the distance**.
 
+# %% tags=["hide-input"]
+PLACES = [f"recall_p{place}" for place in (1, 2, 3, 4)]
+placed, _ = lines(
+    [
+        (row, f"{LABELS[row.rsplit('_', 1)[0]]}, read {row.rsplit('_', 1)[1]}")
+        for row in sorted(of_row)
+    ],
+    {row: mine for row, mine in of_row.items() if values(mine, PLACES[0])},
+    [(metric, 100, 0) for metric in PLACES],
+)
+if placed:
+    show_table(
+        ["system", "1st quarter, %", "2nd", "3rd", "4th", "seeds"],
+        placed,
+        caption="Keys found, by where in the early stretch the first of them stood: the first quarter is the farthest "
+        "from the end.",
+        source=records,
+    )
+
 # %% [markdown]
 # ## When do they find it?
 

@@ -35,6 +35,8 @@ STEP_MS = {
     "sab": (0.95, 0.001),
     "attentive_lstm": (2.0, 0.03),
     "transformer": (0.5, 0.002),
+    "seq2seq": (9.0, 0.0),
+    "memory_reader": (0.7, 0.002),
 }
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from sab.checks import positive_int
 from sab.figures.attention import _BLUES
 from sab.figures.shapes import arrow, box
 from sab.figures.style import (
@@ -42,7 +43,7 @@ def memory_parts(alt: str | None = None) -> Figure:
         box(ax, 5.65, y, text, COLOURS["panel"], COLOURS["edge"], width=1.9, height=0.62)
     for start, end in (
         ((0.3, 1.6), (1.5, 1.6)),
-        ((3.7, 2.1), (4.7, 2.25)),
+        ((3.7, 2.18), (4.7, 2.18)),
         ((7.6, 2.5), (6.6, 2.5)),
         ((4.7, 2.55), (3.7, 2.55)),
         ((3.7, 0.85), (4.7, 0.85)),
@@ -52,8 +53,9 @@ def memory_parts(alt: str | None = None) -> Figure:
     small = {"ha": "center", "fontsize": 8, "color": COLOURS["text"]}
     ax.text(0.85, 1.72, "x", **small)
     ax.text(4.2, 2.68, "r", **small)
-    ax.text(4.2, 1.86, "query", **small)
-    ax.text(4.2, 0.98, "erase, add", **small)
+    ax.text(4.2, 1.88, "query", **small)
+    ax.text(4.2, 0.98, "query", **small)
+    ax.text(4.2, 0.58, "erase, add", **small)
     return with_alt(
         fig,
         alt
@@ -65,14 +67,14 @@ def memory_parts(alt: str | None = None) -> Figure:
 
 @styled
 def head_maps(
-    weights: Any, *, mark: int | None = None, slots: int | None = None, alt: str | None = None
+    weights: Any, *, mark: int | None = None, reach: int | None = None, alt: str | None = None
 ) -> Figure:
     """Where heads are over time: steps to the right, slots downwards.
 
     Args:
         weights: (T, N), or title → (T, N); between 0 and 1.
         mark: step (from 1) at which the answer begins: a line before it.
-        slots: only the first so many.
+        reach: only the slots so far from the first, to both sides: slots stand on a ring.
         alt: alt text; ``None``: a sentence made from the data.
 
     Returns:
@@ -82,9 +84,15 @@ def head_maps(
         ValueError: a weight lies outside 0 … 1, or a panel is no matrix.
     """
     panels = {
-        title: to_array("weights", array, 2)[:, :slots]
+        title: to_array("weights", array, 2)
         for title, array in as_panels("weights", weights).items()
     }
+    first = 1
+    if reach is not None:
+        positive_int("reach", reach)
+        first = 1 - reach
+        around = np.arange(-reach, reach + 1)
+        panels = {title: array[:, around % array.shape[1]] for title, array in panels.items()}
     for title, array in panels.items():
         if array.min() < -1e-6 or array.max() > 1 + 1e-5:
             raise ValueError(f"weights {title!r}: must be between 0 and 1")
@@ -100,7 +108,7 @@ def head_maps(
             vmax=1,
             aspect="auto",
             interpolation="nearest",
-            extent=(0.5, steps + 0.5, count + 0.5, 0.5),
+            extent=(0.5, steps + 0.5, count + first - 0.5, first - 0.5),
         )
         if mark is not None:
             ax.axvline(mark - 0.5, color=COLOURS["kept"], lw=1.2, ls="--")
@@ -113,7 +121,7 @@ def head_maps(
         bar.outline.set_visible(False)
     told = "; ".join(
         f"{title or 'the head'}: over {len(array)} steps its heaviest slot goes from "
-        f"{int(array[0].argmax()) + 1} to {int(array[-1].argmax()) + 1}"
+        f"{int(array[0].argmax()) + first} to {int(array[-1].argmax()) + first}"
         for title, array in panels.items()
     )
     line = "" if mark is None else f" A dashed line stands before step {mark}."

@@ -1,9 +1,10 @@
 """The running average block by block: fewer passes over memory than halving, for long sequences.
 
-N steps are M blocks of C. All blocks go through their own steps side by side, each from zero: C
-operations on (B, M, D). Then M operations carry the state from block to block, and what a block
-starts from fades through its steps: s = own + (1 - α)^real · start, where real counts the real
-steps so far. Products of factors in [0, 1] only; no division, so nothing can overflow.
+N steps are M blocks of C. All blocks go through their steps side by side, each from zero: C
+operations on (B, M, D), of which only the last state is kept. M operations carry it from block to
+block, where a block leaves (1 - α)^real of what it starts from, real being its real steps. Then all
+blocks go through their steps again, each from its own start. Products of factors in [0, 1] only; no
+division, so nothing can overflow.
 
 Shapes: B sequences, N steps, D channels; inside, (B, M, C, D).
 """
@@ -18,6 +19,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 BLOCK = 64
+HUGE = 1e18  # differences of numbers below it are finite in float32
 
 
 def ema_blocks(
@@ -60,10 +62,14 @@ class _Steps:
             self.real = _cut(keep[:, :, None].to(alpha.dtype), block)
 
     def inputs(self, x: Tensor, keep: Tensor | None) -> Tensor:
-        """The input in blocks, zeros at padding whatever stands there, (B, M, C, D)."""
+        """The input in blocks, (B, M, C, D), finite at padding whatever stands there.
+
+        A step that takes nothing multiplies its input by zero, which only a number survives.
+        """
         if keep is not None and len(keep) == len(x):
-            gaps = (~keep).flatten().nonzero()[:, 0]
-            x = x.flatten(0, 1).index_fill(0, gaps, 0.0).view_as(x)
+            rows, gaps = x.flatten(0, 1), (~keep).flatten().nonzero()[:, 0]
+            if len(gaps) and not rows[gaps].abs().amax() < HUGE:  # not: NaN is not less either
+                x = rows.index_fill(0, gaps, 0.0).view_as(x)
         return _cut(x, self.block)
 
     def take(self, c: int) -> Tensor:
@@ -80,8 +86,9 @@ class _Steps:
 class _Average(torch.autograd.Function):
     """Forward, and the same recurrence in reverse for the gradients.
 
-    With r_t the gradient that reaches s_t by all ways, ``r_t = ∂L/∂s_t + (1 - α) r_{t+1}``, that
-    of x_t is α r_t, and that of α the sum of (x_t - s_{t-1}) r_t, over real steps.
+    With r_t the gradient that reaches s_t by all ways, ``r_t = ∂L/∂s_t + h_{t+1}``, where a step
+    hands ``h_t = (1 - α) r_t`` to the one before it; that of x_t is α r_t, and that of α the sum of
+    (x_t - s_{t-1}) r_t, over real steps.
     """
 
     @staticmethod
@@ -93,16 +100,15 @@ class _Average(torch.autograd.Function):
         states = torch.empty_like(inputs)
         now = torch.zeros_like(inputs[:, :, 0])
         for c in range(block):
-            take = steps.take(c).expand_as(now)
-            now = torch.lerp(now, inputs[:, :, c], take, out=states[:, :, c])
+            now = torch.lerp(now, inputs[:, :, c], steps.take(c).expand_as(now))
         left, carry, starts = steps.all_left(states.shape[1]), initial, []
         for m in range(states.shape[1]):
             starts.append(carry)
-            carry = torch.addcmul(states[:, m, -1], left[:, m], carry)
-        start = torch.stack(starts, 1)
+            carry = torch.addcmul(now[:, m], left[:, m], carry)
+        now = torch.stack(starts, 1)
         for c in range(block):
-            start = start * (1 - steps.take(c))
-            states[:, :, c] += start
+            take = steps.take(c).expand_as(now)
+            now = torch.lerp(now, inputs[:, :, c], take, out=states[:, :, c])
         ctx.save_for_backward(inputs, alpha, initial, keep, states)
         ctx.block = block
         return states.flatten(1, 2)[:, : x.shape[1]]
@@ -113,26 +119,22 @@ class _Average(torch.autograd.Function):
         inputs, alpha, initial, keep, states = ctx.saved_tensors
         block, blocks = ctx.block, states.shape[1]
         steps, grads = _Steps(alpha, keep, block), _cut(grad, block)
-        reach = torch.empty_like(inputs)
-        reach[:, :, -1] = now = grads[:, :, -1]
-        for c in reversed(range(block - 1)):
-            left = 1 - steps.take(c + 1)
-            now = torch.addcmul(grads[:, :, c], left, now, out=reach[:, :, c])
-        # What a block hands to the state before it: its first step's, and what passes through.
-        first, left = (1 - steps.take(0)) * reach[:, :, 0], steps.all_left(blocks)
-        carry, ends = torch.zeros_like(initial), []
+        handed = torch.zeros_like(inputs[:, :, 0])
+        for c in reversed(range(block)):
+            handed = (grads[:, :, c] + handed) * (1 - steps.take(c))
+        left, carry, ends = steps.all_left(blocks), torch.zeros_like(initial), []
         for m in reversed(range(blocks)):
             ends.append(carry)
-            carry = torch.addcmul(first[:, m], left[:, m], carry)
-        end = torch.stack(ends[::-1], 1)
+            carry = torch.addcmul(handed[:, m], left[:, m], carry)
+        handed = torch.stack(ends[::-1], 1)
         before = torch.cat([initial[:, None], states[:, :-1, -1]], 1)
-        to_alpha, to_x = torch.zeros_like(alpha), torch.empty_like(inputs)
+        to_alpha, to_x = torch.zeros_like(before), torch.empty_like(inputs)
         for c in reversed(range(block)):
-            here, take = reach[:, :, c].add_(end), steps.take(c)
-            torch.mul(here, take, out=to_x[:, :, c])
-            end = end * (1 - take)
-            last = states[:, :, c - 1] if c else before
+            reach = grads[:, :, c] + handed
+            handed = reach - torch.mul(reach, steps.take(c), out=to_x[:, :, c])
             if steps.real is not None:
-                here = here * steps.real[:, :, c]
-            to_alpha += ((inputs[:, :, c] - last) * here).sum((0, 1))
-        return to_x.flatten(1, 2)[:, : grad.shape[1]], to_alpha, carry, None, None
+                reach *= steps.real[:, :, c]
+            last = states[:, :, c - 1] if c else before
+            to_alpha.addcmul_(inputs[:, :, c] - last, reach)
+        to_x = to_x.flatten(1, 2)[:, : grad.shape[1]]
+        return to_x, to_alpha.sum((0, 1)), carry, None, None

@@ -17,6 +17,7 @@ from sab.checks import finite_float, one_of, positive_int
 from sab.tasks.base import Batch
 
 SIDES = ("right", "left")
+PLACES = 4  # parts of the early stretch by which found key events are counted
 KEY = 0
 
 
@@ -144,6 +145,29 @@ class EventsTask:
             "recall": right[present].mean().item() if present.any() else 1.0,
             "ce": self.loss(outputs, y).item(),
         }
+
+    def scored(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """What `overall` needs of a batch: (B, 2), answered right, and where the key first stood.
+
+        The place is a share of the stretch in which the key can occur; -1 where there is none. With
+        padding on the left y does not tell a log's length, and ``T`` stands for it.
+        """
+        right = self.answers(outputs, y).argmax(-1) == y[:, 0]
+        length = y[:, 1] + 1 if self.side == "right" else torch.full_like(y[:, 1], self.T)
+        place = y[:, 2] / self.early_steps(length)
+        return torch.stack([right.double(), place.masked_fill(y[:, 2] < 0, -1.0).double()], 1)
+
+    def overall(self, scored: Tensor) -> dict[str, float]:
+        """``recall_p1`` … ``recall_p4``: of the present by where the key first stood, early first.
+
+        A quarter without a key event has no number.
+        """
+        found = {}
+        for at in range(PLACES):
+            here = (scored[:, 1] * PLACES).floor() == at
+            if here.any():
+                found[f"recall_p{at + 1}"] = scored[here, 0].mean().item()
+        return found
 
     def base_rate(self) -> float:
         """Probability that the key event occurs: 1 - (1 - rate)^early, over the lengths; or 1/2."""

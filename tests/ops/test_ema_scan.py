@@ -153,13 +153,14 @@ def test_a_long_average_is_computed_in_blocks_and_never_looks_at_padding(
     keep = numbers(2, 200, seed=7) > -0.5
     want = {way: ema_scan(x, alpha, keep=keep, direction=way) for way in DIRECTIONS}
     monkeypatch.setattr("sab.ops.ema_scan.LONG", 1)
-    hidden = x.masked_fill(~keep[:, :, None], math.nan).requires_grad_()
-    for way, states in want.items():
-        fast = ema_scan(hidden, alpha, keep=keep, direction=way)
-        torch.testing.assert_close(fast, states, atol=1e-6, rtol=0)
-        assert not torch.equal(fast, states)  # another order of additions: it did go another way
-    (grad,) = torch.autograd.grad(fast.sum(), hidden)
-    assert torch.isfinite(grad).all() and (grad[~keep] == 0).all()
+    for padding in (math.nan, math.inf, -3e38, 1e9):
+        hidden = x.masked_fill(~keep[:, :, None], padding).requires_grad_()
+        for way, states in want.items():
+            fast = ema_scan(hidden, alpha, keep=keep, direction=way)
+            torch.testing.assert_close(fast, states, atol=1e-6, rtol=0)
+            assert not torch.equal(fast, states)  # another order of additions: another way
+        (grad,) = torch.autograd.grad(fast.sum(), hidden)
+        assert torch.isfinite(grad).all() and (grad[~keep] == 0).all()
     with pytest.raises(ValueError, match="initial has shape"):
         ema_scan(x, alpha, initial=torch.zeros(2, 4))
 

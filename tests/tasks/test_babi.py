@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,11 +106,18 @@ def test_a_made_task(world: str) -> None:
     assert [words[i] for i in x[5, 1] if i] == list(question.story[-1])
     drawn = task.batch(7, torch.Generator().manual_seed(0))
     assert len(drawn.y) == 7 == task.weight(drawn.y)
-    assert 1 / 6 < task.baselines()["accuracy"] < 0.3
+    blind = task.baselines()
+    assert 1 / 6 - 0.03 < blind["accuracy"] < 0.3
+    assert math.log(6) - 0.1 < blind["ce"] < math.log(6) + 0.1
+    counts = torch.bincount(task.take("train", torch.arange(1000)).y, minlength=task.output_size)
+    logits = ((counts + 1) / (1000 + task.output_size - 1)).log().clone()
+    logits[0] = -torch.inf
+    every = task.take("test", torch.arange(1000)).y
+    assert task.loss(logits.expand(1000, -1), every).item() == pytest.approx(blind["ce"], rel=1e-5)
     logits = torch.nn.functional.one_hot(y, task.output_size).float() * 50
     assert task.metrics(logits, y) == {"accuracy": 1.0, "ce": pytest.approx(0, abs=1e-6)}
     assert task.metrics(-logits, y)["accuracy"] == 0.0
-    assert "made" in task.about and task.goal == ("accuracy", "max")
+    assert "made" in task.about and task.goal == ("ce", "min")
 
 
 @pytest.fixture

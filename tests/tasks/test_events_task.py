@@ -86,6 +86,19 @@ def test_metrics_and_loss_at_the_last_real_step() -> None:
     assert absent["recall"] == 1.0 and absent["balanced_accuracy"] == 0.0
 
 
+def test_found_keys_are_counted_by_where_they_stood() -> None:
+    task = EventsTask(T=64)  # the key in the first 16: quarters of 4
+    y = torch.tensor([[1, 63, 0], [1, 63, 3], [1, 63, 4], [1, 63, 15], [0, 63, -1], [1, 63, 15]])
+    said = torch.tensor([1, 0, 1, 0, 1, 0])
+    outputs = torch.zeros(6, 64, 2)
+    outputs[torch.arange(6), 63, said] = 1.0
+    batches = [task.scored(outputs[part], y[part]) for part in (slice(0, 2), slice(2, 6))]
+    found = task.overall(torch.cat(batches))
+    assert found == {"recall_p1": 0.5, "recall_p2": 1.0, "recall_p4": 0.0}
+    short = EventsTask(T=64, shortest=0.25)  # a log of 16 has its key in the first 4
+    assert short.scored(torch.zeros(1, 64, 2), torch.tensor([[1, 15, 3]]))[0, 1] == 0.75
+
+
 def test_baselines_are_what_constant_answers_reach() -> None:
     task = EventsTask(T=64, rate=0.08)
     _, y = task.batch(4000, generator(1))
