@@ -98,5 +98,5 @@ def _run(x: Tensor, weights: Sequence[Tensor]) -> Tensor:
     same, but its backward pass copies all of x at every change of length: twenty times as slow.)
     """
     zero = x.new_zeros(1, x.shape[0], weights[1].shape[1])
-    out: Tensor = torch.lstm(x, (zero, zero), weights, True, 1, 0.0, True, False, True)[0]
+    out: Tensor = torch.lstm(x, (zero, zero), list(weights), True, 1, 0.0, True, False, True)[0]
     return out
