@@ -5,7 +5,8 @@
 Four parts, each in `results/bench/window.json`: ``attention`` (one length, all ways to compute a
 window), ``memory`` (what the backward pass keeps, by length), ``scan`` (the running average, with
 and without a mask, and a GRU), ``layers`` (whole layers by length). Times are of forward and
-backward, taken in turn; memory is what automatic differentiation keeps, in 10⁶ bytes.
+backward, taken in turn; of one thread they are the processor's own, so that what else the machine
+does counts less. Memory is what automatic differentiation keeps, in 10⁶ bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import functools
 import json
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -93,10 +95,11 @@ def heads_of(n: int) -> list[Tensor]:
 
 
 def timed(
-    calls: Mapping[str, Callable[[], Any]], repeats: Mapping[str, int]
+    calls: Mapping[str, Callable[[], Any]], repeats: Mapping[str, int], threads: int = 1
 ) -> list[dict[str, Any]]:
-    """One row a call: its name and times."""
-    times = measure.interleaved(calls, repeats)
+    """One row a call: its name and times; of one thread, the processor's time."""
+    clock = time.process_time if threads == 1 else time.perf_counter
+    times = measure.interleaved(calls, repeats, clock=clock)
     return [{"form": name, **measure.summary(values)} for name, values in times.items()]
 
 
@@ -110,7 +113,7 @@ def attention(args: argparse.Namespace) -> list[dict[str, Any]]:
     slow = ("masked", "gathered")
     counts = {name: min(args.repeats, 3) if name in slow else args.repeats for name in calls}
     sizes = {"length": args.length, "window": args.window, "heads": HEADS, "width": WIDTH}
-    return [{**row, **sizes} for row in timed(calls, counts)]
+    return [{**row, **sizes} for row in timed(calls, counts, args.threads)]
 
 
 def memory(args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -146,7 +149,9 @@ def scan(args: argparse.Namespace) -> list[dict[str, Any]]:
                 calls["gru"] = functools.partial(step, functools.partial(states_of, cell), x)
             counts = {n: min(args.repeats, 3) if n == "gru" else args.repeats for n in calls}
             sizes = {"batch": batch, "steps": args.steps, "channels": args.channels}
-            rows += [{**row, "masked": masked, **sizes} for row in timed(calls, counts)]
+            rows += [
+                {**row, "masked": masked, **sizes} for row in timed(calls, counts, args.threads)
+            ]
     return rows
 
 
@@ -170,7 +175,7 @@ def layers(args: argparse.Namespace) -> list[dict[str, Any]]:
             if n <= args.longest or name not in ("window, masked", "listing")
         }
         calls = {name: functools.partial(step, layer, x) for name, layer in here.items()}
-        for row in timed(calls, dict.fromkeys(calls, min(args.repeats, 3))):
+        for row in timed(calls, dict.fromkeys(calls, min(args.repeats, 3)), args.threads):
             layer = here[row["form"]]
             kept = kept_for_backward(functools.partial(total, layer, x))
             rows.append({**row, "length": n, "kept_mb": kept})

@@ -253,26 +253,15 @@ def do_show(args: argparse.Namespace) -> int:
 
 def do_data(args: argparse.Namespace) -> int:
     """``sab data``: list what there is, fetch a data set, check what is here."""
-    from sab.data import fetch
-    from sab.data.sources import DATASETS
+    from sab.data import fetch, report
 
     if args.action == "fetch":
         for path in fetch.files(args.name).values():
             print(path)
         return 0
     print(f"folder: {fetch.data_dir()} (SAB_DATA chooses another)")
-    damaged = False
-    for item in DATASETS.values():
-        if args.action == "list":
-            where = "here" if fetch.held(item.name) else "not here"
-            if where == "not here" and not any(file.urls for file in item.files):
-                where = "not here, and published nowhere"
-            print(f"{item.name:15} {where:9} {item.title}")
-            print(f"{'':15} {'':9} {item.terms}; {item.page}")
-            continue
-        for name, state in fetch.states(item.name).items():
-            print(f"{item.name:15} {name:27} {state}")
-            damaged |= state.startswith("damaged")
+    lines, damaged = (report.listing(), False) if args.action == "list" else report.checks()
+    print("\n".join(lines))
     if damaged:
         print("sab: remove what is damaged, then: sab data fetch NAME", file=sys.stderr)
     return 2 if damaged else 0

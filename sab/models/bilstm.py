@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from sab.checks import one_of, positive_int
 from sab.ops.padding import compact, mask_of, pool, spread
@@ -75,8 +76,27 @@ class BiLSTM(nn.Module):
         if keep is None:
             hidden: Tensor = self.lstm(x)[0]
             return hidden
-        packed = pack_padded_sequence(
-            compact(x, keep), keep.sum(1).cpu(), batch_first=True, enforce_sorted=False
-        )
-        out, _ = pad_packed_sequence(self.lstm(packed)[0], True, total_length=x.shape[1])
-        return spread(out, keep)
+        hidden = compact(x, keep)
+        for layer in range(self.config.layers):
+            forward, backward = self.lstm.all_weights[2 * layer : 2 * layer + 2]
+            turned = _run(_turn(hidden, keep), backward)
+            hidden = torch.cat([_run(hidden, forward), _turn(turned, keep)], -1)
+        return spread(hidden, keep)
+
+
+def _turn(x: Tensor, keep: Tensor) -> Tensor:
+    """Turn round the real steps, which stand at the front of ``x`` (B, N, D); its own inverse."""
+    step, length = torch.arange(x.shape[1], device=x.device), keep.sum(1, keepdim=True)
+    source = torch.where(step < length, length - 1 - step, step)
+    return x.gather(1, source[:, :, None].expand_as(x))
+
+
+def _run(x: Tensor, weights: Sequence[Tensor]) -> Tensor:
+    """One direction of one layer over ``x`` (B, N, D), from zeros: (B, N, hidden).
+
+    What stands behind a sequence's end cannot reach its real steps. (A packed sequence says the
+    same, but its backward pass copies all of x at every change of length: twenty times as slow.)
+    """
+    zero = x.new_zeros(1, x.shape[0], weights[1].shape[1])
+    out: Tensor = torch.lstm(x, (zero, zero), list(weights), True, 1, 0.0, True, False, True)[0]
+    return out

@@ -37,6 +37,10 @@ def test_times_are_wall_times() -> None:
     got = measure.summary(times["nap"])
     assert got["ms_median"] >= got["ms_min"] >= 20
     assert got["repeats"] == 3
+    own = measure.interleaved(
+        {"nap": lambda: time.sleep(0.02)}, {"nap": 3}, clock=time.process_time
+    )
+    assert measure.summary(own["nap"])["ms_min"] < 15  # asleep, the processor does other things
 
 
 @pytest.mark.parametrize("form", ["lstm", "cpp_recompute", "torch", "reference", "released_lean"])

@@ -36,7 +36,7 @@ def test_the_teacher_speaks_in_training_only(tmp_path: Path) -> None:
 
 
 def test_a_task_may_be_judged_told() -> None:
-    told = []
+    told: list[Tensor | None] = []
 
     class Spy(Seq2Seq):
         def forward(
@@ -60,6 +60,6 @@ def test_a_task_may_be_judged_told() -> None:
     device = torch.device("cpu")
     evaluate(model, task, [(batch, True)], device)
     found, _ = evaluate(model, Told(), [(batch, True)], device)
-    assert told[0] is None and torch.equal(told[1], batch.y)
+    assert told[0] is None and told[1] is not None and torch.equal(told[1], batch.y)
     with torch.no_grad():
         assert found == task.metrics(model(batch.x, batch.y)[0], batch.y)

@@ -201,8 +201,8 @@ def test_float32_gradients_by_blocks(threads: int, scale: float) -> None:
     try:
         for kind, form in ((torch.float64, "torch"), (torch.float32, "cpp")):
             used = [leaf.detach().to(kind).requires_grad_() for leaf in leaves]
-            held = ScanWeights(*used[:3], tuple(used[3:]))
-            start = SABState(*(v.to(kind) for v in (state.h, state.c, state.memory)), past)
+            held = ScanWeights(used[0], used[1], used[2], (used[3], used[4], used[5]))
+            start = SABState(state.h.to(kind), state.c.to(kind), state.memory.to(kind), past)
             h, s, _, alpha = attentive_scan(x.to(kind), held, start, lengths, 7, form)
             assert alpha is not None
             loss = (h * dh.to(kind)).sum() + (s * ds.to(kind)).sum()

@@ -9,6 +9,7 @@ import pytest
 import torch
 from rea_cases import alone_and_in_a_batch, features, shaken
 from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from sab.models.bilstm import BiLSTM, BiLSTMConfig
 from sab.models.rea import REA, REAConfig
@@ -145,6 +146,24 @@ def test_what_cannot_be_streamed() -> None:
     for settings in ({"readout": "mean"}, {"layer": "listing"}):
         with pytest.raises(ValueError, match="must be one of"):
             model_of(causal=True, **settings).start(1)
+
+
+def test_the_bilstm_is_torch_s_on_packed_sequences_with_all_gradients() -> None:
+    model = BiLSTM(BiLSTMConfig(5, 4, 3)).double()
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(4, 9, 5, generator=generator, dtype=torch.float64)
+    length = torch.tensor([9, 1, 6, 4])
+    keep = torch.arange(9) < length[:, None]
+    packed = pack_padded_sequence(x, length, batch_first=True, enforce_sorted=False)
+    hidden, _ = pad_packed_sequence(model.lstm(packed)[0], batch_first=True)
+    parameters = list(model.parameters())
+    found = []
+    for logits in (model.readout(hidden), model(x, keep)[0]):
+        weigh = torch.arange(float(logits.numel())).view_as(logits).double().cos()
+        loss = (logits * weigh * keep[:, :, None]).sum()
+        found.append((logits[keep], *torch.autograd.grad(loss, parameters)))
+    for want, got in zip(*found, strict=True):
+        torch.testing.assert_close(got, want, atol=1e-12, rtol=0)
 
 
 def test_bilstm_settings() -> None:
