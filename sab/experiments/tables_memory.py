@@ -13,9 +13,9 @@ from sab.experiments.rows import Experiment, Row
 # Adam where the paper has RMSprop; heads start on the first slot.
 BITS: dict[str, Any] = {
     "lr": 3e-3,
-    "clip": 10.0,
+    "clip": 1.0,
     "batch_size": 16,
-    "schedule": "constant",  # a rate that falls ends the search for the last per cent
+    "schedule": "constant",
     "eval_every": 100,
     "test_batches": 32,
     "solved_at": 0.9995,
@@ -37,18 +37,19 @@ LINEAR = 500  # updates without softmax
 
 
 def _copy() -> Experiment:
+    ntm = {"slots": 128, "width": 16}
     rows = (
-        Row("ntm_feedforward", "NTM, feed-forward", "ntm", FEEDFORWARD, {}, {}, 3),
-        Row("ntm_lstm", "NTM, LSTM", "ntm", {}, {}, {}, 1),
-        Row("dnc", "DNC, LSTM", "dnc", {}, {}, {}, 1),
+        Row("ntm_lstm", "NTM, LSTM", "ntm", ntm, {}, {}, 3),
+        Row("ntm_feedforward", "NTM, feed-forward", "ntm", {**ntm, **FEEDFORWARD}, {}, {}, 1),
+        Row("dnc", "DNC, feed-forward", "dnc", FEEDFORWARD, {}, {}, 1),
         Row("lstm", "LSTM alone", "lstm", {"hidden_size": 128}, {}, {}, 1),
     )
-    return Experiment("bits_copy", "Copying 1 to 20 random vectors", "bits_copy", _with(rows, 3000))
+    return Experiment("bits_copy", "Copying 1 to 20 random vectors", "bits_copy", _with(rows, 2000))
 
 
 def _sort() -> Experiment:
     rows = (
-        Row("ntm_lstm", "NTM, LSTM", "ntm", {"slots": 32}, {}, {}, 1),
+        Row("ntm_lstm", "NTM, LSTM", "ntm", {"slots": 32, "width": 16}, {}, {}, 1),
         Row("lstm", "LSTM alone", "lstm", {"hidden_size": 128}, {}, {}, 1),
     )
     return Experiment("bits_sort", "Sorting 8 vectors by priority", "bits_sort", _with(rows, 2000))
@@ -56,7 +57,7 @@ def _sort() -> Experiment:
 
 def _recall() -> Experiment:
     rows = (
-        Row("ntm_feedforward", "NTM, feed-forward", "ntm", FEEDFORWARD, {}, {}, 1),
+        Row("ntm_lstm", "NTM, LSTM", "ntm", {"slots": 32, "width": 16}, {}, {}, 1),
         Row("lstm", "LSTM alone", "lstm", {"hidden_size": 128}, {}, {}, 1),
     )
     title = "Recalling what came after an item, 2 to 6 items"
