@@ -695,7 +695,7 @@ glue("dnc_full", empties[fewest == 3].mean())
 # It writes vector $j$ into slot $j$, goes on while it answers, and reads slot $j$ at step $L + 1 + j$. Slot $j$ is visited again at step $128 + j$, after
 # the read of the same step. So all is well while $L + 1 \le 128$. Beyond that the first vectors are gone before the answer begins, and
 # the writing head runs ahead of the reading head over all others. That does less harm than one should think: while it answers, this machine
-# erases little. The cell below measures both sides, and the first vectors and the others apart.
+# erases only a part of what it passes. The cell below measures both sides, and the first vectors and the others apart.
 # :::
 #
 # **5.** Two slots are half used, all others wholly. Which weights does {eq}`eq-allocation` give? Do they sum to one, and what does that mean for a write?
