@@ -53,13 +53,13 @@ def _sort() -> Experiment:
         Row("ntm_lstm", "NTM, LSTM", "ntm", {"slots": 32, "width": 16}, {}, {}, 1),
         Row("lstm", "LSTM alone", "lstm", {"hidden_size": 128}, {}, {}, 1),
     )
-    rows = _with(rows, 2000)
+    short = _with(rows, 2000)
     long = {**BITS, "lr": 1e-2, "schedule": "cosine", "lr_factor": 0.02, "updates": 8000}
     longer = dataclasses.replace(
-        rows[0], name="ntm_lstm_long", title="NTM, LSTM, 8,000 updates, lr 0.01", train=long
+        short[0], name="ntm_lstm_long", title="NTM, LSTM, 8,000 updates, lr 0.01", train=long
     )
     title = "Sorting 8 vectors by priority"
-    return Experiment("bits_sort", title, "bits_sort", (*rows, longer))
+    return Experiment("bits_sort", title, "bits_sort", (*short, longer))
 
 
 def _recall() -> Experiment:
