@@ -21,7 +21,7 @@
 # needed that neither text nor program says.
 #
 # The differences are numbered as in the [discrepancy register](../book/discrepancies.md): D1 to D9 lie
-# between paper and program, the later ones within the paper.
+# between paper and program, D10 to D15 within the paper, the rest between the paper and our own runs.
 
 # %% tags=["hide-input", "setup"]
 # Set-up: nothing happens where `sab` is installed. On Colab this fetches the book and installs
