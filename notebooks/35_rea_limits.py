@@ -501,7 +501,8 @@ glue("faded_256", 0.99 ** (3 * 256 // 4))
 # {glue:text}`rea_calls_256:s` % at twice that, and in {glue:text}`rea_calls_4096:s` % at 4,096. **Constant memory is not constant
 # knowledge.** Three quarters of a history back an event has faded to {glue:text}`faded_128:.2f` at 128 calls and to
 # {glue:text}`faded_256:.2f` at 256 (with $\alpha$ as it starts); the other calls add up to the same noise at every length, and
-# the read-out was fitted to the first. A history longer than those in training wants a smaller $\alpha$, or training on it.
+# the read-out was fitted to the first. That is how we read one run, not something we have tested: the row `rea_slower` of
+# `rea_stream`, with an $\alpha$ of 0.001, is there to do it.
 #
 # What an agent asks is often "what exactly did *that* call return?", of a call that nobody marked beforehand. That is a recall, and the reading
 # experiment above says how far a sum of a given width can serve it. And **both directions** see more and break the stream: a backward state
