@@ -48,6 +48,7 @@ seed = 0
 
 # %%
 import math
+from typing import Any
 
 import torch
 from torch.nn import functional
@@ -68,6 +69,7 @@ from sab.ops.attention import soft_read
 from sab.ops.scores import dot
 from sab.tasks.babi import BabiTask, as_table
 from sab.tasks.bits import CopyBitsTask
+from sab.tasks.stories import Question
 
 notebook.parameters(profile, seed)
 device = notebook.setup(seed)
@@ -142,7 +144,11 @@ show(
 # %%
 stories = BabiTask(world="two facts", memory=25)
 torch.manual_seed(seed)
-settings = {"input_size": stories.input_size, "output_size": stories.output_size, "memory": 25}
+settings: dict[str, Any] = {
+    "input_size": stories.input_size,
+    "output_size": stories.output_size,
+    "memory": 25,
+}
 one_hop = MemN2N(MemN2NConfig(hops=1, **settings)).eval()
 x, y = stories.take("test", torch.arange(4))
 with torch.no_grad():
@@ -173,10 +179,10 @@ print("→", " ".join(example.words) + "?", example.answer)
 UPDATES = 800
 
 
-def fit(hops: int, linear_start: int = 250, **more: object) -> tuple[MemN2N, float]:
+def fit(hops: int, linear_start: int = 250, **more: Any) -> tuple[MemN2N, float]:
     """Train on made stories; return the network and its accuracy on unseen ones."""
     torch.manual_seed(seed)
-    model = MemN2N(MemN2NConfig(hops=hops, linear_start=linear_start, **settings, **more))  # type: ignore[arg-type]
+    model = MemN2N(MemN2NConfig(hops=hops, linear_start=linear_start, **settings, **more))
     optimiser = torch.optim.Adam(model.parameters())
     source = fresh(1)
     for update in range(UPDATES):
@@ -239,7 +245,7 @@ show(
 # %% [markdown]
 # ## bAbI
 #
-# The paper's own test has twenty kinds of question, each with a thousand to train on. We ran five kinds, in runs of a few minutes. Our
+# The paper's own test has twenty kinds of question, each with a thousand to train on. We ran a few kinds, some minutes each. Our
 # training differs: Adam and a fixed number of updates, where the paper has its own schedule, and no
 # best-of-ten by training error: a line has the mean over its seeds. The linear start is used for tasks 2 and 3 only; on the
 # others it did not help (the table has one row with it).
@@ -355,6 +361,7 @@ for name, stage in stages.items():
 copying = read_or_run("bits_copy", profile)
 NAMES = {
     "ntm_lstm": "NTM, LSTM controller",
+    "ntm_lstm_long": "NTM, LSTM controller, longer",
     "ntm_feedforward": "NTM, feed-forward controller",
     "dnc": "DNC, feed-forward controller",
     "lstm": "LSTM alone",
@@ -398,9 +405,9 @@ shown = CopyBitsTask(T=20, shortest=20).batch(1, fresh(2))
 trace = turing.trace(shown.x)
 show(
     head_maps(
-        {"writing": trace.writing[0, :, 0], "reading": trace.reading[0, :, 0]}, mark=22, slots=32
+        {"writing": trace.writing[0, :, 0, :32], "reading": trace.reading[0, :, 0, :32]}, mark=22
     ),
-    caption="Where the heads are. Up to step 20 vectors are shown, at step 21 the mark; behind the dashed line it answers. The slots stand on a ring: 0 is the last of the 128, -1 the one before.",
+    caption="Where the heads are. Up to step 20 vectors are shown, at step 21 the mark; behind the dashed line it answers. The first 32 of 128 slots.",
 )
 places = {
     "writes": trace.writing[0, :20, 0].argmax(1),
@@ -481,7 +488,9 @@ show(
 )
 
 # %% [markdown]
-# With 40 vectors {glue:text}`ntm_40:.1%` of the bits are right, with 80 {glue:text}`ntm_80:.1%`.
+# With 40 vectors {glue:text}`ntm_40:.1%` of the bits are right, with 80 {glue:text}`ntm_80:.1%`. One habit is useless and does no harm:
+# the writing head goes on while the machine answers, into slots that nobody will read. With 80 vectors it comes round the ring and writes over the
+# first slots, but the reading head has been there before (exercise 4).
 #
 # ### Live: a controller without a memory of its own
 #
@@ -552,7 +561,19 @@ show(
     source=sorting,
 )
 
+# %%
+for name in ("accuracy", "string_accuracy", "first", "last"):
+    glue(f"sort_{name}", of_row(sorting, "ntm_lstm")[0].metrics[name])
+glue("sort_lstm", of_row(sorting, "lstm")[0].metrics["accuracy"])
+
 # %% [markdown]
+# This is a negative result. In our budget the machine gets {glue:text}`sort_accuracy:.1%` of the bits right and
+# {glue:text}`sort_string_accuracy:.1%` of the answers; it is past guessing, but it does not sort, and the LSTM
+# without a table gets as far ({glue:text}`sort_lstm:.1%`). (The
+# paper trains far longer, with more heads and more vectors.) The first vector of the answer has {glue:text}`sort_first:.1%`, the last
+# {glue:text}`sort_last:.1%`. Copying needs one habit of the heads. Sorting needs an address that depends on a number that was read: each vector has to be
+# put where its priority says, and nothing rewards half of that.
+#
 # ## What came next: the differentiable neural computer
 #
 # A Turing machine's head can only write where it is or next to it, and a slot that was written cannot be
@@ -618,7 +639,7 @@ glue("dnc_full", empties[fewest == 3].mean())
 # While it answers, its reading head spends {glue:text}`mode_forward:.0%` of its weight on going forward along the links,
 # {glue:text}`mode_content:.0%` on content and {glue:text}`mode_backward:.0%` on going backward. Its controller is without a state as well. Lists of eight
 # with an empty vector come back whole in {glue:text}`dnc_empty:.0%` of the cases, those whose emptiest vector has three ones in
-# {glue:text}`dnc_full:.0%`.
+# {glue:text}`dnc_full:.0%`: here, training did find a way round the blind spot.
 #
 # ## Where SAB stands
 #
@@ -671,11 +692,23 @@ glue("dnc_full", empties[fewest == 3].mean())
 # what was just added is lost at once, and no head could overwrite a slot in one step. Both are the same where $\alpha$, $\boldsymbol a$ or $\boldsymbol e$ is zero.
 # :::
 #
-# **4.** The memory has 128 slots. What happens with 140 vectors?
+# **4.** The memory has 128 slots. Up to which length can this machine copy, and what is lost beyond it?
+#
+# :::{dropdown} Solution
+# It writes vector $j$ into slot $j$, goes on while it answers, and reads slot $j$ at step $L + 1 + j$. Slot $j$ is visited again at step $128 + j$, after
+# the read of the same step. So all is well while $L + 1 \le 128$. Beyond that the first vectors are gone before the answer begins, and
+# the writing head runs ahead of the reading head over all others. That does less harm than one should think: while it answers, this machine
+# erases only a part of what it passes. The cell below measures both sides, and the first vectors and the others apart.
+# :::
 #
 # **5.** Two slots are half used, all others wholly. Which weights does {eq}`eq-allocation` give? Do they sum to one, and what does that mean for a write?
 #
 # **6.** (Programming.) Take the ages away from the memory network (`temporal=False`) and train it with two hops. Which questions can it still answer?
+#
+# :::{dropdown} Solution
+# Without ages a story is a set of sentences. If the one who took the thing was in one place only, that is enough. If there were several, it cannot know
+# which came last. The cell below counts both kinds apart.
+# :::
 
 # %% tags=["hide-cell"]
 # Exercise 2.
@@ -703,19 +736,36 @@ assert whole > blunt + 0.1 and whole > still + 0.1
 m, a, e, w = (torch.rand(4, generator=fresh(i)) for i in range(5, 9))
 assert torch.allclose((m + w * a) * (1 - w * e), m * (1 - w * e) + w * a - w**2 * a * e)
 
-# Exercise 4: the table goes round, and the newest overwrite the oldest.
+# Exercise 4.
+print({length: f"{right_bits(turing, length, 4):.1%}" for length in (120, 127, 129, 140)})
 round_trip = CopyBitsTask(T=140, shortest=140).batch(8, fresh(9))
 with torch.no_grad():
     kept = (turing(round_trip.x)[0][:, -140:] > 0) == (round_trip.y > 0)
-by_vector = kept.double().mean((0, 2))
-print("right bits of the first 12, 14th to 40th, last 20 of 140 vectors:",
-      [f"{by_vector[part].mean():.0%}" for part in (slice(12), slice(13, 40), slice(-20, None))])  # fmt: skip
+lost, others = kept[:, :12].double().mean(), kept[:, 12:].double().mean()
+print(f"140 vectors: the first twelve {lost:.1%}, the others {others:.1%}")
+assert right_bits(turing, 127, 4) > 0.9 and lost < 0.75 < others
 
 # Exercise 5: a half to the first, a quarter to the second; a quarter of the write is not made.
 half = allocation.allocation(torch.tensor([[0.5, 1.0, 0.5, 1.0]]))
 assert torch.allclose(half, torch.tensor([[0.5, 0.0, 0.25, 0.0]]), atol=1e-5)
 
-# Exercise 6: what it is asked is the last place; without ages every earlier one is as good.
-ageless = fit(2, temporal=False)[1]
-print(f"two hops without ages: {ageless:.1%}")
-assert ageless < networks["2 hops"][1] - 0.2
+# Exercise 6.
+ageless, share = fit(2, temporal=False)
+asked = stories.library.questions["test"]
+unseen = stories.take("test", torch.arange(len(asked)))
+with torch.no_grad():
+    correct = ageless(unseen.x)[0].argmax(1) == unseen.y
+
+
+def stations(question: Question) -> int:
+    """Different places that the one who took the thing has been to."""
+    taker = question.story[question.support[0]][0]
+    return len({told[-1] for told in question.story if told[0] == taker and "took" not in told})
+
+
+one_place = torch.tensor([stations(question) == 1 for question in asked])
+print(
+    f"without ages {share:.1%}: one place {correct[one_place].double().mean():.1%}, "
+    f"several {correct[~one_place].double().mean():.1%}"
+)
+assert correct[one_place].double().mean() > correct[~one_place].double().mean() + 0.2

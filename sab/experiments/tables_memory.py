@@ -6,6 +6,7 @@ table where nothing else is said.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from sab.experiments.rows import Experiment, Row
@@ -52,7 +53,13 @@ def _sort() -> Experiment:
         Row("ntm_lstm", "NTM, LSTM", "ntm", {"slots": 32, "width": 16}, {}, {}, 1),
         Row("lstm", "LSTM alone", "lstm", {"hidden_size": 128}, {}, {}, 1),
     )
-    return Experiment("bits_sort", "Sorting 8 vectors by priority", "bits_sort", _with(rows, 2000))
+    short = _with(rows, 2000)
+    long = {**BITS, "lr": 1e-2, "schedule": "cosine", "lr_factor": 0.02, "updates": 8000}
+    longer = dataclasses.replace(
+        short[0], name="ntm_lstm_long", title="NTM, LSTM, 8,000 updates, lr 0.01", train=long
+    )
+    title = "Sorting 8 vectors by priority"
+    return Experiment("bits_sort", title, "bits_sort", (*short, longer))
 
 
 def _recall() -> Experiment:
@@ -66,10 +73,8 @@ def _recall() -> Experiment:
 
 def _with(rows: tuple[Row, ...], updates: int) -> tuple[Row, ...]:
     """The rows with the common recipe."""
-    return tuple(
-        Row(r.name, r.title, r.model, r.model_config, r.task_config, {**BITS, "updates": updates},
-            r.seeds) for r in rows
-    )  # fmt: skip
+    train = {**BITS, "updates": updates}
+    return tuple(dataclasses.replace(row, train=train) for row in rows)
 
 
 def _story(name: str, title: str, task: int, seeds: int, **model: Any) -> Row:

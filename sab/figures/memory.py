@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sab.checks import positive_int
 from sab.figures.attention import _BLUES
 from sab.figures.shapes import arrow, box
 from sab.figures.style import (
@@ -66,15 +65,12 @@ def memory_parts(alt: str | None = None) -> Figure:
 
 
 @styled
-def head_maps(
-    weights: Any, *, mark: int | None = None, reach: int | None = None, alt: str | None = None
-) -> Figure:
+def head_maps(weights: Any, *, mark: int | None = None, alt: str | None = None) -> Figure:
     """Where heads are over time: steps to the right, slots downwards.
 
     Args:
         weights: (T, N), or title → (T, N); between 0 and 1.
         mark: step (from 1) at which the answer begins: a line before it.
-        reach: only the slots so far from the first, to both sides: slots stand on a ring.
         alt: alt text; ``None``: a sentence made from the data.
 
     Returns:
@@ -87,12 +83,6 @@ def head_maps(
         title: to_array("weights", array, 2)
         for title, array in as_panels("weights", weights).items()
     }
-    first = 1
-    if reach is not None:
-        positive_int("reach", reach)
-        first = 1 - reach
-        around = np.arange(-reach, reach + 1)
-        panels = {title: array[:, around % array.shape[1]] for title, array in panels.items()}
     for title, array in panels.items():
         if array.min() < -1e-6 or array.max() > 1 + 1e-5:
             raise ValueError(f"weights {title!r}: must be between 0 and 1")
@@ -108,7 +98,7 @@ def head_maps(
             vmax=1,
             aspect="auto",
             interpolation="nearest",
-            extent=(0.5, steps + 0.5, count + first - 0.5, first - 0.5),
+            extent=(0.5, steps + 0.5, count + 0.5, 0.5),
         )
         if mark is not None:
             ax.axvline(mark - 0.5, color=COLOURS["kept"], lw=1.2, ls="--")
@@ -121,7 +111,7 @@ def head_maps(
         bar.outline.set_visible(False)
     told = "; ".join(
         f"{title or 'the head'}: over {len(array)} steps its heaviest slot goes from "
-        f"{int(array[0].argmax()) + first} to {int(array[-1].argmax()) + first}"
+        f"{int(array[0].argmax()) + 1} to {int(array[-1].argmax()) + 1}"
         for title, array in panels.items()
     )
     line = "" if mark is None else f" A dashed line stands before step {mark}."

@@ -34,16 +34,6 @@ def test_head_maps_draws_slots_over_steps() -> None:
     assert "before step 4" in shown(fig)
 
 
-def test_head_maps_can_show_the_ring_around_the_first_slot() -> None:
-    back = np.eye(9)[[0, 8, 7]]  # the first slot, then the last, then the one before
-    fig = head_maps(back, reach=2)
-    image = fig.axes[0].images[0]
-    shown_rows = np.asarray(image.get_array())
-    assert shown_rows.shape == (5, 3) and shown_rows.argmax(0).tolist() == [2, 1, 0]
-    assert image.get_extent()[2:] == [3.5, -1.5]
-    assert "goes from 1 to -1" in shown(fig)
-
-
 def test_addressing_stages_has_a_row_a_stage() -> None:
     fig = addressing_stages({"content": [0.1, 0.9], "sharpened": [0.0, 1.0]})
     heights = [[bar.get_height() for bar in ax.patches] for ax in fig.axes]  # type: ignore[attr-defined]
@@ -66,7 +56,6 @@ def test_hop_table_writes_every_weight_and_marks_the_support() -> None:
     [
         (lambda: head_maps(np.full((2, 2), 1.5)), "weights '': must be between 0 and 1"),
         (lambda: head_maps(np.zeros(3)), r"weights has shape \(3,\): must have 2 dimensions"),
-        (lambda: head_maps(np.zeros((2, 2)), reach=0), "reach=0: must be an integer"),
         (lambda: addressing_stages({}), "stages={}: must hold at least one"),
         (lambda: addressing_stages({"a": [1.0], "b": [0.5, 0.5]}), "stages have shapes"),
         (lambda: hop_table(["a"], np.zeros((2, 3))), r"weights has shape \(2, 3\)"),
