@@ -306,7 +306,7 @@ glue("unbound", listed([name for value, name in standing("recall") if value <= h
 #
 # The reader and the LSTM with attention to all read the *same* states. They differ in the score, a product or a sum inside a tanh, and in what happens to the read: the reader hands it to the answer, the
 # other adds it to a state that will be remembered in its turn. Which of the two differences counts is not decided by this table. Nor are equal updates an equal price: when the LSTM has
-# used up its processor time, the reader stands at {glue:text}`reader_at_price:.0%` (exercise 5).
+# used up its processor time, the reader stands at {glue:text}`reader_at_price:.0%` (exercise 5; its curve is steep there, so this number moves with the measured price).
 #
 # ## Look inside: two hops
 #
