@@ -247,8 +247,8 @@ show(
 #
 # The paper's own test has twenty kinds of question, each with a thousand to train on. We ran a few kinds, some minutes each. Our
 # training differs: Adam and a fixed number of updates, where the paper has its own schedule, and no
-# best-of-ten by training error: a line has the mean over its seeds. The linear start is used for tasks 2 and 3 only; on the
-# others it did not help (the table has one row with it).
+# best-of-ten by training error: a line has the mean over its seeds. The linear start is used for the tasks that
+# need two facts or three; on task 1 it does harm (the row "linear").
 
 # %%
 babi = read_or_run("babi", profile)
