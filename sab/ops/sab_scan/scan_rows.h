@@ -5,7 +5,7 @@
 
 namespace {
 
-// Calls body with blocks of W vectors as long as they fit, then of one, then with what is left, column by column.
+// Calls `wide` with the first column of each block of four vectors that fits, then `narrow` with each column left.
 template <class R, class Wide, class Narrow>
 void over_columns(int64_t n, const Wide& wide, const Narrow& narrow) {
   constexpr int64_t W = 4 * LANES<R>;
