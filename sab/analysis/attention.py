@@ -6,7 +6,6 @@ the weights: ``results/maps/<experiment>/<row>-<profile>-s<seed>.json``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +15,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from sab.analysis import map_files
 from sab.checks import positive_int
 from sab.experiments.config import RunConfig, model_settings
-from sab.experiments.files import results_dir, write_atomic
 from sab.experiments.weights import find_weights, load_model, read_weights
 from sab.models.sab import SAB
 from sab.tasks.copy import CopyTask
@@ -215,23 +214,14 @@ def from_plain(plain: Mapping[str, Any]) -> AttentionMaps:
         raise ValueError(f"these are not attention maps: {error}") from None
 
 
-def path_of(
-    experiment: str, row: str, profile: str, seed: int, results: Path | None = None
-) -> Path:
-    """Where a run's maps are."""
-    return (results or results_dir()) / "maps" / experiment / f"{row}-{profile}-s{seed}.json"
-
-
 def write_maps(maps: AttentionMaps, results: Path | None = None) -> Path:
     """Write the maps, whole or not at all, and return their path.
 
     Raises:
         OSError: the file cannot be written.
     """
-    path = path_of(maps.experiment, maps.row, maps.profile, maps.seed, results)
-    text = json.dumps(as_plain(maps), separators=(",", ":")) + "\n"
-    write_atomic(path, lambda file: file.write(text.encode()))
-    return path
+    run = (maps.experiment, maps.row, maps.profile, maps.seed)
+    return map_files.write(map_files.path_of(*run, results), as_plain(maps))
 
 
 def read_maps(
@@ -243,17 +233,14 @@ def read_maps(
         FileNotFoundError: there are none; the message says how to make them.
         ValueError: the file is damaged.
     """
-    path = path_of(experiment, row, profile, seed, results)
+    path = map_files.path_of(experiment, row, profile, seed, results)
     if not path.is_file():
         again = f"sab run {experiment} --row {row} --seed {seed} --profile {profile} --force"
         raise FileNotFoundError(
             f"{path}: no such maps; make them with: {again}, "
             f"then: sab maps {experiment} --row {row} --seed {seed} --profile {profile}"
         )
-    try:
-        return from_plain(json.loads(path.read_bytes()))
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}; restore it from git") from None
+    return map_files.read(path, from_plain)
 
 
 def first_above(maps: AttentionMaps, accuracy: float) -> Frame:

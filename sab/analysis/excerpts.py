@@ -7,7 +7,6 @@ trained on (which may not be passed on): the line is ours, and what follows is t
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from sab.analysis.attention import path_of
+from sab.analysis import map_files
 from sab.analysis.reading import character_bits, lines_batch, write_on
 from sab.checks import positive_int
-from sab.experiments.files import write_atomic
 from sab.experiments.weights import load_model
 from sab.models.sab import SAB
 from sab.tasks import registry as tasks
@@ -113,16 +111,21 @@ def write_excerpt(excerpt: Excerpt, results: Path | None = None) -> Path:
     Raises:
         OSError: the file cannot be written.
     """
-    path = path_of(excerpt.experiment, excerpt.row, excerpt.profile, excerpt.seed, results)
     plain = dict(vars(excerpt))
     plain["bits"] = [round(float(value), 3) for value in excerpt.bits]
     plain["reads"] = [
         [int(t), int(s), round(SCALE * float(excerpt.reads[t, s]))]
         for t, s in zip(*excerpt.reads.nonzero(), strict=True)
     ]
-    text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False) + "\n"
-    write_atomic(path, lambda file: file.write(text.encode()))
-    return path
+    run = (excerpt.experiment, excerpt.row, excerpt.profile, excerpt.seed)
+    return map_files.write(map_files.path_of(*run, results), plain)
+
+
+def _from_plain(plain: dict[str, Any]) -> Excerpt:
+    reads = np.zeros((len(plain["text"]),) * 2)
+    for t, s, weight in plain["reads"]:
+        reads[t, s] = weight / SCALE
+    return Excerpt(**{**plain, "bits": np.array(plain["bits"]), "reads": reads})
 
 
 def read_excerpt(
@@ -133,14 +136,5 @@ def read_excerpt(
     Raises:
         ValueError: the file is damaged.
     """
-    path = path_of(experiment, row, profile, seed, results)
-    if not path.is_file():
-        return None
-    try:
-        plain = json.loads(path.read_bytes())
-        reads = np.zeros((len(plain["text"]),) * 2)
-        for t, s, weight in plain["reads"]:
-            reads[t, s] = weight / SCALE
-        return Excerpt(**{**plain, "bits": np.array(plain["bits"]), "reads": reads})
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise ValueError(f"{path}: no excerpt ({error}); restore it from git") from None
+    path = map_files.path_of(experiment, row, profile, seed, results)
+    return map_files.read(path, _from_plain) if path.is_file() else None

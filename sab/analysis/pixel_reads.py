@@ -6,7 +6,6 @@ weights and without the pictures. ``results/maps/<experiment>/<row>-<profile>-s<
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from sab.analysis.attention import path_of
+from sab.analysis import map_files
 from sab.analysis.reading import over_blocks
 from sab.checks import positive_int
-from sab.experiments.files import write_atomic
 from sab.experiments.weights import load_model
 from sab.models.sab import SAB
 from sab.tasks import registry as tasks
@@ -121,16 +119,20 @@ def write_pixel_reads(maps: PixelReads, results: Path | None = None) -> Path:
     Raises:
         OSError: the file cannot be written.
     """
-    path = path_of(maps.experiment, maps.row, maps.profile, maps.seed, results)
     plain = dict(vars(maps))
     plain["pictures"] = maps.pictures.tolist()
     for name in ("reads", "credit"):
         values = getattr(maps, name)
         top = float(values.max()) or 1.0
         plain[name] = {"top": top, "whole": np.rint(SCALE * values / top).astype(int).tolist()}
-    text = json.dumps(plain, separators=(",", ":")) + "\n"
-    write_atomic(path, lambda file: file.write(text.encode()))
-    return path
+    run = (maps.experiment, maps.row, maps.profile, maps.seed)
+    return map_files.write(map_files.path_of(*run, results), plain)
+
+
+def _from_plain(plain: dict[str, Any]) -> PixelReads:
+    for name in ("reads", "credit"):
+        plain[name] = np.array(plain[name]["whole"]) * plain[name]["top"] / SCALE
+    return PixelReads(**{**plain, "pictures": np.array(plain["pictures"])})
 
 
 def read_pixel_reads(
@@ -141,13 +143,5 @@ def read_pixel_reads(
     Raises:
         ValueError: the file is damaged.
     """
-    path = path_of(experiment, row, profile, seed, results)
-    if not path.is_file():
-        return None
-    try:
-        plain = json.loads(path.read_bytes())
-        for name in ("reads", "credit"):
-            plain[name] = np.array(plain[name]["whole"]) * plain[name]["top"] / SCALE
-        return PixelReads(**{**plain, "pictures": np.array(plain["pictures"])})
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path}: no maps of pixels ({error}); restore it from git") from None
+    path = map_files.path_of(experiment, row, profile, seed, results)
+    return map_files.read(path, _from_plain) if path.is_file() else None

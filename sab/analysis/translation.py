@@ -7,15 +7,14 @@ in the manner of the captions; of the data set only scores are kept.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import sab
+from sab.analysis import map_files
 from sab.checks import positive_int
-from sab.experiments.files import results_dir, write_atomic
 from sab.experiments.weights import load_model
 from sab.models.decoding import beam
 from sab.models.seq2seq import Seq2Seq
@@ -113,8 +112,7 @@ def path_of(
     experiment: str, row: str, profile: str, seed: int, results: Path | None = None
 ) -> Path:
     """Where a run's translations are."""
-    folder = (results or results_dir()) / "translations" / experiment
-    return folder / f"{row}-{profile}-s{seed}.json"
+    return map_files.path_of(experiment, row, profile, seed, results, "translations")
 
 
 def report(
@@ -155,9 +153,14 @@ def report(
             answers = [one.text for one in translate(model, task, sources, size)]
             plain["bleu"][name], plain["signature"] = bleu(answers, references)
     path = path_of(experiment, row, profile, seed, results)
-    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":")) + "\n"
-    write_atomic(path, lambda file: file.write(text.encode()))
-    return path
+    return map_files.write(path, plain)
+
+
+def _from_plain(plain: dict[str, Any]) -> dict[str, Any]:
+    plain["sentences"] = {
+        name: [Translation(**one) for one in group] for name, group in plain["sentences"].items()
+    }
+    return plain
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -167,12 +170,4 @@ def read(path: Path) -> dict[str, Any]:
         FileNotFoundError: there is no such file.
         ValueError: it is damaged.
     """
-    try:
-        plain: dict[str, Any] = json.loads(path.read_bytes())
-        plain["sentences"] = {
-            name: [Translation(**one) for one in group]
-            for name, group in plain["sentences"].items()
-        }
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path}: damaged ({error!r}); restore it from git") from None
-    return plain
+    return map_files.read(path, _from_plain)

@@ -5,13 +5,14 @@ A controller sees the input and what was read at the step before, and says what 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from sab.checks import one_of, positive_int
+from sab.models.lstm import check_input
 from sab.ops.attention import padding_mask
 
 KINDS = ("lstm", "feedforward")
@@ -111,3 +112,56 @@ def unroll(
             state = frozen(keep[:, t], new, state)
         outputs.append(out)
     return torch.stack(outputs, 1), state
+
+
+class MemoryNetwork(nn.Module, Generic[State]):
+    """A controller with a memory that it works step by step: what `NTM` and `DNC` share.
+
+    A subclass sets ``config`` (it has an ``input_size``), ``controller`` and ``readout``, and says
+    how a sequence starts (`start`) and what a step does (`_step`).
+
+    Shapes: x (B, T, input_size) → logits (B, T, output_size) and the final state, detached.
+    """
+
+    config: Any
+    controller: Controller
+    readout: nn.Linear
+
+    def start(self, batch: int, like: Tensor) -> State:
+        """The state before the first step, of ``like``'s type and device."""
+        raise NotImplementedError
+
+    def _step(self, x: Tensor, state: State) -> tuple[Tensor, State, Any]:
+        """One step from x (B, input_size): what the read-out sees, the new state, and why."""
+        raise NotImplementedError
+
+    def forward(
+        self, x: Tensor, state: State | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, State]:
+        """Logits (B, T, output_size) and the final state.
+
+        Args:
+            x: (B, T, input_size).
+            state: where to start; it gets no gradient. ``None``: an empty memory.
+            lengths: (B,) int64, valid steps of each sample; ``None``: all T. Behind them its state
+                stays as it is, and its logits are those of zeros.
+
+        Raises:
+            ValueError: a shape or a length does not fit.
+        """
+        check_input(x, self.config.input_size, lengths)
+        state = self.start(x.shape[0], x) if state is None else detached(state)
+        out, state = unroll(lambda piece, at: self._step(piece, at)[:2], x, state, lengths)
+        return self.readout(out), detached(state)
+
+    def _walk(self, x: Tensor) -> Iterator[tuple[Tensor, State, Any]]:
+        """The steps of x (B, T, input_size) from an empty memory, as `_step` returns them.
+
+        Raises:
+            ValueError: the shape does not fit.
+        """
+        check_input(x, self.config.input_size, None)
+        state = self.start(x.shape[0], x)
+        for piece in x.unbind(1):
+            out, state, why = self._step(piece, state)
+            yield out, state, why

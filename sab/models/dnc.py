@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sab.checks import one_of, positive_int
-from sab.models.controller import KINDS, Controller, Hidden, detached, unroll
-from sab.models.lstm import check_input
+from sab.models.controller import KINDS, Controller, Hidden, MemoryNetwork
 from sab.ops import addressing, allocation
 
 MODES = ("backward", "content", "forward")
@@ -116,7 +115,7 @@ class Trace(NamedTuple):
     orders: list[Orders]
 
 
-class DNC(nn.Module):
+class DNC(MemoryNetwork[DNCState]):
     """Controller, one writing and R reading heads; at a step it writes, then reads.
 
     Shapes: x (B, T, input_size) → logits (B, T, output_size) and the `DNCState`, detached.
@@ -183,7 +182,6 @@ class DNC(nn.Module):
         return writing, memory, usage
 
     def _step(self, x: Tensor, state: DNCState) -> tuple[Tensor, DNCState, Orders]:
-        """One step from x (B, input_size): what the read-out sees, the new state, and why."""
         heads = self.config.reads
         hidden = self.controller(torch.cat([x, state.reads], 1), state.hidden)
         told = self.orders(hidden.h)
@@ -201,25 +199,6 @@ class DNC(nn.Module):
         new = DNCState(hidden, memory, reads, reading, writing, usage, before, links)
         return torch.cat([hidden.h, reads], 1), new, told
 
-    def forward(
-        self, x: Tensor, state: DNCState | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, DNCState]:
-        """Logits (B, T, output_size) and the final state.
-
-        Args:
-            x: (B, T, input_size).
-            state: where to start; it gets no gradient. ``None``: an empty memory.
-            lengths: (B,) int64, valid steps of each sample; ``None``: all T. Behind them its state
-                stays as it is, and its logits are those of zeros.
-
-        Raises:
-            ValueError: a shape or a length does not fit.
-        """
-        check_input(x, self.config.input_size, lengths)
-        state = self.start(x.shape[0], x) if state is None else detached(state)
-        out, state = unroll(lambda piece, at: self._step(piece, at)[:2], x, state, lengths)
-        return self.readout(out), detached(state)
-
     @torch.no_grad()
     def trace(self, x: Tensor) -> Trace:
         """Run x (B, T, input_size) and keep what the heads did at each step.
@@ -227,18 +206,11 @@ class DNC(nn.Module):
         Raises:
             ValueError: the shape does not fit.
         """
-        check_input(x, self.config.input_size, None)
-        state = self.start(x.shape[0], x)
-        outputs, states, orders = [], [], []
-        for piece in x.unbind(1):
-            out, state, told = self._step(piece, state)
-            outputs.append(out)
-            states.append(state)
-            orders.append(told)
+        outputs, states, orders = zip(*self._walk(x), strict=True)
         return Trace(
             self.readout(torch.stack(outputs, 1)),
             torch.stack([at.reading for at in states], 1),
             torch.stack([at.writing for at in states], 1),
             torch.stack([at.usage for at in states], 1),
-            orders,
+            list(orders),
         )

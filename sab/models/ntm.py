@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sab.checks import finite_float, one_of, positive_int
-from sab.models.controller import KINDS, Controller, Hidden, detached, unroll
-from sab.models.lstm import check_input
+from sab.models.controller import KINDS, Controller, Hidden, MemoryNetwork
 from sab.ops import addressing
 
 
@@ -122,7 +121,7 @@ class Trace(NamedTuple):
     memory: Tensor
 
 
-class NTM(nn.Module):
+class NTM(MemoryNetwork[NTMState]):
     """Controller, heads and memory; at a step all heads look, then read, then write.
 
     Heads start on the first slot. The memory starts blank for every sequence.
@@ -175,8 +174,7 @@ class NTM(nn.Module):
         shifted = addressing.shift(gated, controls.shifts)
         return Stages(content, gated, shifted, addressing.sharpen(shifted, controls.sharpness))
 
-    def _step(self, x: Tensor, state: NTMState) -> tuple[Tensor, NTMState, Controls, Stages]:
-        """One step from x (B, input_size): what the read-out sees, the new state, and why."""
+    def _step(self, x: Tensor, state: NTMState) -> tuple[Tensor, NTMState, tuple[Controls, Stages]]:
         heads = self.config.heads
         hidden = self.controller(torch.cat([x, state.reads], 1), state.hidden)
         controls = self.controls(hidden.h)
@@ -185,26 +183,7 @@ class NTM(nn.Module):
         reads = addressing.read(state.memory, reading).flatten(1)
         memory = addressing.write(state.memory, writing, controls.erase, controls.add)
         new = NTMState(hidden, memory, reads, stages.weights)
-        return torch.cat([hidden.h, reads], 1), new, controls, stages
-
-    def forward(
-        self, x: Tensor, state: NTMState | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, NTMState]:
-        """Logits (B, T, output_size) and the final state.
-
-        Args:
-            x: (B, T, input_size).
-            state: where to start; it gets no gradient. ``None``: a blank memory.
-            lengths: (B,) int64, valid steps of each sample; ``None``: all T. Behind them its state
-                stays as it is, and its logits are those of zeros.
-
-        Raises:
-            ValueError: a shape or a length does not fit.
-        """
-        check_input(x, self.config.input_size, lengths)
-        state = self.start(x.shape[0], x) if state is None else detached(state)
-        out, state = unroll(lambda piece, at: self._step(piece, at)[:2], x, state, lengths)
-        return self.readout(out), detached(state)
+        return torch.cat([hidden.h, reads], 1), new, (controls, stages)
 
     @torch.no_grad()
     def trace(self, x: Tensor) -> Trace:
@@ -213,15 +192,9 @@ class NTM(nn.Module):
         Raises:
             ValueError: the shape does not fit.
         """
-        check_input(x, self.config.input_size, None)
-        state = self.start(x.shape[0], x)
-        outputs, controls, stages = [], [], []
-        for piece in x.unbind(1):
-            out, state, told, seen = self._step(piece, state)
-            outputs.append(out)
-            controls.append(told)
-            stages.append(seen)
+        outputs, states, why = zip(*self._walk(x), strict=True)
+        controls, stages = map(list, zip(*why, strict=True))
         weights = torch.stack([seen.weights for seen in stages], 1)
         reading, writing = weights.split(self.config.heads, 2)
         logits = self.readout(torch.stack(outputs, 1))
-        return Trace(logits, reading, writing, stages, controls, state.memory)
+        return Trace(logits, reading, writing, stages, controls, states[-1].memory)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from sab.analysis import attention
+from sab.analysis import attention, map_files
 from sab.analysis.attention import AttentionMaps, Frame, attention_maps, first_above, frame_of
 from sab.cli import main
 from sab.experiments.config import RunConfig, TrainConfig
@@ -74,7 +74,7 @@ def test_on_disk_they_are_true_to_half_a_thousandth(
 def test_reading_says_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"sab run watch.*sab maps watch"):
         attention.read_maps("watch", "r", results=tmp_path)
-    path = attention.path_of("watch", "r", "cpu", 0, tmp_path)
+    path = map_files.path_of("watch", "r", "cpu", 0, tmp_path)
     path.parent.mkdir(parents=True)
     for text in ("{", "[]", '{"scale": 1000, "written": [2], "steps": [3], "frames": [{}]}'):
         path.write_text(text)

@@ -72,7 +72,7 @@ def test_none_and_damaged(keep: Keep, tmp_path: Path) -> None:
     path = tmp_path / "maps" / "text" / "sab-cpu-s0.json"
     path.parent.mkdir(parents=True)
     path.write_text('{"text": "abc"}')
-    with pytest.raises(ValueError, match="no excerpt"):
+    with pytest.raises(ValueError, match="damaged"):
         read_excerpt("text", "sab", results=tmp_path)
     with pytest.raises(FileNotFoundError):
         make_excerpt("text", "sab", runs=tmp_path / "runs")
