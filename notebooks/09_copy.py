@@ -67,7 +67,7 @@ from sab.experiments.weights import build_model, load_model, read_weights, snaps
 from sab.figures import attention_map, learning_curve, position_course
 from sab.figures.style import COLOURS, new_figure, style, with_alt
 from sab.models.sab import SABConfig
-from sab.notebook import glue, show, show_table
+from sab.notebook import glue, show, show_claims, show_table
 from sab.tasks.copy import CopyTask
 
 notebook.parameters(profile, seed)
@@ -486,18 +486,9 @@ show_table(
 # %% tags=["hide-input"]
 judged = {v.claim.id: v for v in claims.verdicts()}
 spoken = [v for name, v in judged.items() if name.startswith("s41")]
-show_table(
-    ["the paper's comparison", "paper", "ours", "verdict"],
-    [
-        (
-            v.claim.says,
-            "–" if v.claim.value is None else f"{v.claim.value:g}",
-            "–" if v.mean is None else f"{v.mean:+.1f}",
-            v.verdict,
-        )
-        for v in spoken
-    ],
-    caption="What the paper's numbers say in words. Ours: the difference in points.",
+show_claims(
+    spoken,
+    caption="What the paper's numbers say in words.",
     source="Computed from book/claims.yaml and the records of table1.",
 )
 for T in DELAYS:

@@ -67,7 +67,7 @@ from sab.experiments.train import train
 from sab.experiments.weights import build_model, read_weights, snapshot_name
 from sab.figures import adding_sequence, learning_curve, share_bars
 from sab.models.sab import SAB
-from sab.notebook import glue, show, show_table
+from sab.notebook import glue, show, show_claims, show_table
 from sab.tasks.adding import AddingTask
 
 notebook.parameters(profile, seed)
@@ -404,9 +404,8 @@ for T in (200, 400):
 
 # %% tags=["hide-input"]
 judged = [v for v in claims.verdicts() if "table2_adding/" in " ".join(v.claim.references())]
-show_table(
-    ["claim", "verdict"],
-    [(v.claim.says, v.verdict) for v in judged],
+show_claims(
+    judged,
     caption="The paper's claims on adding. Comparisons are of the logarithms of the errors; with one "
     "seed on each side an order that holds is 'partly'.",
     source="Computed from book/claims.yaml and the records of table2_adding.",

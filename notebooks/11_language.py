@@ -76,7 +76,7 @@ from sab.figures import TextRow, learning_curve, text_cells
 from sab.figures.style import system_label
 from sab.models.sab import SABConfig, SABLayer
 from sab.models.transformer import matched_width
-from sab.notebook import glue, show, show_table
+from sab.notebook import glue, show, show_claims, show_table
 from sab.tasks.charlm import IGNORED, CharLMTask
 from sab.tasks.text import COLOUR_LINES, COLOURS, SPEAKERS, colours_text
 
@@ -341,25 +341,13 @@ found = {name: records.load(name) for name in EXPERIMENTS}
 lines = {name: {line.row: line for line in report.table(tables.find(name))} for name in EXPERIMENTS}
 
 
-def cell(line):
-    """The paper's number, ours and the verdict of a line, or dashes."""
-    if line is None:
-        return "–", "–", "–"
-    ours = report.ours_text(line)
-    return (
-        report.number(line.paper, line.unit),
-        "not run" if ours == "–" else ours,
-        line.verdict or "–",
-    )
-
-
 # %% tags=["hide-input"]
 ptb, text8 = lines["table2_ptb"], lines["table2_text8"]
 show_table(
     ["model", "PTB, paper", "PTB, ours", "verdict", "Text8, paper", "Text8, ours", "verdict"],
     [
         (tables.find("table2_ptb").row(row).title if row in ptb else text8[row].title,
-         *cell(ptb.get(row)), *cell(text8.get(row)))
+         *report.short_cells(ptb.get(row)), *report.short_cells(text8.get(row)))
         for row in dict.fromkeys([*ptb, *text8])
     ],
     caption="Bits a character, less is better. Rows without a number of the paper are ours.",
@@ -417,30 +405,9 @@ COMPARED = ("s43-", "t6-")
 judged = [v for v in claims.verdicts() if v.claim.id.startswith(COMPARED)]
 judged = [v for v in judged if v.claim.kind != "value"]
 
-
-def ours_of(verdict):
-    """Our difference with its interval, or that there is none."""
-    if verdict.mean is None:
-        return "not run"
-    spread = "" if verdict.halfwidth is None else f" ± {verdict.halfwidth:.3f}"
-    return f"{verdict.mean:+.3f}{spread}"
-
-
-show_table(
-    ["comparison", "paper", "ours, difference in bits", "seeds", "verdict"],
-    [
-        (
-            v.claim.says,
-            "–" if v.claim.value is None else f"{v.claim.value:+.2f}",
-            ours_of(v),
-            " and ".join(map(str, v.n)) or "–",
-            v.verdict,
-        )
-        for v in judged
-    ],
-    caption="Comparisons that the paper draws from its tables on text. Ours: second model less first, "
-    "or the sign the claim gives; ± is the 95 % interval, which needs two seeds a side.",
-    source="Computed from book/claims.yaml and the records.",
+show_claims(
+    judged,
+    caption="Comparisons that the paper draws from its tables on text.",
 )
 
 # %%
@@ -448,7 +415,7 @@ pair = next(v for v in judged if v.claim.id == "s43-ptb-over-tbptt")
 lstm = [r.metrics["bpc"] for r in found["table2_ptb"] if (r.row, r.profile) == ("lstm", "cpu")]
 glue("ptb_counted_again", corpora["ptb"]["bits"][best_order])
 glue("pair_verdict", pair.verdict)
-glue("pair_gap", "not measured" if pair.mean is None else ours_of(pair))
+glue("pair_gap", "not measured" if pair.mean is None else report.ours_of(pair))
 best_row = {}
 for record in found["table2_ptb"]:
     if record.profile in claims.COUNTING:
@@ -461,7 +428,7 @@ glue(
 glue("ptb_ours_lstm", f"{sum(lstm) / len(lstm):.3f} bits" if lstm else "not run yet")
 
 # %% [markdown]
-# Ours, for the matched pair: {glue:text}`pair_gap:s` bits ({glue:text}`pair_verdict:s`); the LSTM with full BPTT at
+# Ours, for the matched pair: {glue:text}`pair_gap:s` ({glue:text}`pair_verdict:s`); the LSTM with full BPTT at
 # 256 units: {glue:text}`ptb_ours_lstm:s`; SAB $(20, 10, 20)$: {glue:text}`ptb_ours_sab:s`. Our best row so far has
 # {glue:text}`ptb_ours_best:s`; counting alone had {glue:text}`ptb_counted_again:.2f`.
 #
@@ -487,7 +454,7 @@ glue("ptb_ours_lstm", f"{sum(lstm) / len(lstm):.3f} bits" if lstm else "not run 
 show_table(
     ["text", "model", "paper", "ours", "verdict"],
     [
-        (which, line.title, *cell(line))
+        (which, line.title, *report.short_cells(line))
         for which, name in (("Text8", "table6"), ("five books, not Text8", "table6_books"))
         for line in lines[name].values()
     ],

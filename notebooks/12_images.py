@@ -64,7 +64,7 @@ from sab.experiments.weights import load_model
 from sab.figures import Panel, learning_curve, picture_panels
 from sab.models.sab import SABConfig
 from sab.models.transformer import matched_width
-from sab.notebook import glue, show, show_table
+from sab.notebook import glue, show, show_claims, show_table
 from sab.tasks.images import ImageTask, on_pixels, order_digest, pixel_order
 from sab.tasks.pictures import DIGITS_TEST, SHAPES, VALID
 
@@ -210,29 +210,17 @@ found = {name: records.load(name) for name in EXPERIMENTS}
 lines = {name: {line.row: line for line in report.table(tables.find(name))} for name in EXPERIMENTS}
 
 
-def cell(line):
-    """The paper's number, ours and the verdict of a line, or dashes."""
-    if line is None:
-        return "–", "–", "–"
-    ours = report.ours_text(line)
-    return (
-        report.number(line.paper, line.unit),
-        "not run" if ours == "–" else ours,
-        line.verdict or "–",
-    )
-
-
 pmnist, cifar = lines["table4_pmnist"], lines["table4_cifar10"]
 show_table(
     ["model", "pMNIST, paper", "pMNIST, ours", "verdict", "CIFAR-10, paper", "CIFAR-10, ours", "verdict"],
     [
-        ((pmnist.get(row) or cifar[row]).title, *cell(pmnist.get(row)), *cell(cifar.get(row)))
+        ((pmnist.get(row) or cifar[row]).title, *report.short_cells(pmnist.get(row)), *report.short_cells(cifar.get(row)))
         for row in dict.fromkeys([*pmnist, *cifar])
     ],
     caption="Per cent of the test pictures. –: not in the paper.",
     source=found["table4_pmnist"] + found["table4_cifar10"] or "No record yet: sab run table4_pmnist.",
 )  # fmt: skip
-jpeg = [(line.title, cell(line)[1]) for line in lines["table4_cifar10_jpeg"].values()]
+jpeg = [(line.title, report.short_cells(line)[1]) for line in lines["table4_cifar10_jpeg"].values()]
 show_table(
     ["model", "ours"],
     jpeg,
@@ -301,20 +289,10 @@ show_table(
 
 
 # %% tags=["hide-input"]
-def ours_of(verdict):
-    """Our difference in points, or that there is none."""
-    if verdict.mean is None:
-        return "not run"
-    spread = "" if verdict.halfwidth is None else f" ± {verdict.halfwidth:.1f}"
-    return f"{verdict.mean:+.1f}{spread}"
-
-
 judged = [v for v in claims.verdicts() if v.claim.id.startswith("s44-")]
-show_table(
-    ["comparison", "ours, points", "verdict"],
-    [(v.claim.says, ours_of(v), v.verdict) for v in judged],
+show_claims(
+    judged,
     caption="The paper's comparisons, judged by our records.",
-    source="Computed from book/claims.yaml and the records.",
 )
 
 # %% [markdown]

@@ -62,7 +62,7 @@ from sab.figures import score_margins, settling_curve, share_against, transfer_c
 from sab.figures.style import system_label
 from sab.models.attentive_lstm import AttentiveLSTM, AttentiveLSTMConfig
 from sab.models.sab import SAB
-from sab.notebook import glue, show, show_table
+from sab.notebook import glue, show, show_claims, show_table
 from sab.tasks.copy import CopyTask
 
 notebook.parameters(profile, seed)
@@ -247,18 +247,9 @@ glue("paper_lstm", dict(paper["lstm"])[100])
 
 # %% tags=["hide-input"]
 judged = [v for v in claims.verdicts() if v.claim.source.endswith("Table 5")]
-show_table(
-    ["claim", "paper", "ours", "verdict"],
-    [
-        (
-            v.claim.says,
-            "–" if v.claim.value is None else f"{v.claim.value:g}",
-            "–" if v.mean is None else f"{v.mean:.1f}",
-            v.verdict,
-        )
-        for v in judged
-    ],
-    caption="Claims of Table 5. For a comparison, ours is the difference in points.",
+show_claims(
+    judged,
+    caption="Claims of Table 5.",
     source="Computed from book/claims.yaml and the records of table5.",
 )
 

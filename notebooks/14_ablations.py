@@ -67,7 +67,7 @@ from sab.experiments.train import train
 from sab.experiments.weights import build_model, load_model
 from sab.figures import attention_map, backward_panels, learning_curve
 from sab.models.sab import SABConfig
-from sab.notebook import glue, show, show_stepper, show_table
+from sab.notebook import glue, show, show_claims, show_stepper, show_table
 from sab.tasks.copy import CopyTask
 
 notebook.parameters(profile, seed)
@@ -157,33 +157,7 @@ judged = {v.claim.id: v for v in claims.verdicts()}
 T3 = [v for name, v in judged.items() if name.startswith(("t3-sab", "s46-gain"))]
 
 
-def ours(v: claims.Verdict) -> str:
-    """Our number with its seeds, or a dash."""
-    if v.mean is None:
-        return "–"
-    seeds = "/".join(map(str, v.n))
-    return f"{v.mean:.1f} ({seeds} seed{'s' if v.n != (1,) else ''})"
-
-
-def verdict_table(found: list[claims.Verdict], caption: str) -> None:
-    """Claims with the paper's number, ours and the verdict."""
-    show_table(
-        ["claim", "paper", "ours", "verdict"],
-        [
-            (
-                v.claim.says,
-                "–" if v.claim.value is None else f"{v.claim.value:g}",
-                ours(v),
-                v.verdict,
-            )
-            for v in found
-        ],
-        caption=caption,
-        source="Computed from book/claims.yaml and the records of table1 and table3.",
-    )
-
-
-verdict_table(T3, "Table 3, mental updates: accuracies in %, gains in points.")
+show_claims(T3, "Table 3, mental updates: accuracies in %, gains in points.")
 settled = [v for v in T3 if v.verdict != claims.NOT_RUN]
 glue("settled", len(settled))
 glue("asked", len(T3))
@@ -259,7 +233,7 @@ glue("live_seconds", sum(record.seconds for record in runs.values()))
 
 # %%
 dense = [v for name, v in judged.items() if name in ("t3-dense", "s46-sparse-over-dense")]
-verdict_table(dense, "Table 3, dense attention under truncation.")
+show_claims(dense, "Table 3, dense attention under truncation.")
 rates = sorted(row.train["lr"] for row in find("table3").rows if row.name.startswith("dense"))
 glue("paper_dense", judged["t3-dense"].claim.value)
 glue("paper_sparse", judged["t1-sab-5-5-T100"].claim.value)

@@ -57,7 +57,7 @@ from sab.experiments.weights import load_model
 from sab.figures import transfer_curve
 from sab.models.bounded import POLICIES, BoundedSAB
 from sab.models.sab import SAB
-from sab.notebook import glue, show, show_table
+from sab.notebook import glue, show, show_claims, show_table
 from sab.tasks.copy import CopyTask
 
 notebook.parameters(profile, seed)
@@ -94,28 +94,11 @@ glue("claims", len(verdicts))
 
 
 # %% tags=["hide-input"]
-def text_of(value, unit):
-    """A number as a table shows it."""
-    if value is None:
-        return "–"
-    return f"{value:.1f} {unit}" if unit in ("%", "points") else f"{value:.3g} {unit}".strip()
-
-
 settled = [verdict for verdict in verdicts if verdict.verdict != claims.NOT_RUN]
 settled.sort(key=lambda verdict: claims.VERDICTS.index(verdict.verdict))
-show_table(
-    ["verdict", "claim", "paper", "ours"],
-    [
-        (
-            v.verdict,
-            v.claim.says,
-            text_of(v.claim.value, v.claim.unit),
-            text_of(v.mean, v.claim.unit),
-        )
-        for v in settled
-    ],
-    caption="Settled claims. For a comparison, ours is the difference.",
-    source="Computed from book/claims.yaml and the records.",
+show_claims(
+    settled,
+    caption="Settled claims.",
 )
 above = [
     v

@@ -63,7 +63,7 @@ from sab.experiments.train import train
 from sab.experiments.weights import load_model
 from sab.figures import gradient_by_distance, learning_curve
 from sab.models.sab import SAB
-from sab.notebook import glue, show, show_table
+from sab.notebook import glue, show, show_claims, show_table
 from sab.tasks.copy import CopyTask
 
 notebook.parameters(profile, seed)
@@ -81,11 +81,9 @@ device = notebook.setup(seed)
 
 # %%
 about = [v for v in claims.verdicts() if v.claim.id.startswith("s81-")]
-show_table(
-    ["claim", "verdict"],
-    [(v.claim.says, v.verdict) for v in about],
+show_claims(
+    about,
     caption="Section 8.1 of the paper.",
-    source="Computed from book/claims.yaml and the records.",
 )
 
 # %% [markdown]

@@ -52,7 +52,7 @@ from sab.analysis.scores import MISSING, by_row, lines, mean, told, values
 from sab.experiments import claims, tables
 from sab.figures import accuracy_dots, curves, learning_curve
 from sab.models.rea import REA, REAConfig
-from sab.notebook import glue, show, show_table
+from sab.notebook import glue, show, show_claims, show_table
 from sab.tasks.events import EventsTask
 
 notebook.parameters(profile, seed)
@@ -346,21 +346,10 @@ ablation("rea_window")
 
 # %% tags=["hide-input"]
 judged = [v for v in claims.verdicts() if v.claim.source.startswith("REA")]
-show_table(
-    ["claim", "section", "the article", "ours", "verdict"],
-    [
-        (
-            v.claim.says,
-            v.claim.source.removeprefix("REA "),
-            "–" if v.claim.value is None else f"{v.claim.value:g} {v.claim.unit}",
-            "–" if v.mean is None else f"{v.mean:.1f}",
-            v.verdict,
-        )
-        for v in judged
-    ],
+show_claims(
+    judged,
     caption="Every claim of the article that a number can settle. A ratio is a difference of "
-    "logarithms. For an ordering, ours is the difference.",
-    source="Computed from book/claims.yaml and the records.",
+    "logarithms.",
 )
 counts = claims.tally(judged)
 glue("judged", sum(n for name, n in counts.items() if name != claims.NOT_RUN))

@@ -21,6 +21,7 @@ import torch
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from sab.experiments.claims import Verdict
     from sab.experiments.records import Record
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -299,6 +300,25 @@ def show_table(
         },
         raw=True,
     )
+
+
+def show_claims(
+    found: Iterable[Verdict],
+    caption: str,
+    source: Any = "Computed from book/claims.yaml and the records.",
+) -> None:
+    """Display claims with the paper's number, ours (95 % interval), seeds a side, and the verdict.
+
+    Args:
+        found: verdicts, as `sab.experiments.claims.verdicts` returns them.
+        caption: as in `show_table`; what the numbers of ours are is added to it.
+        source: as in `show`.
+    """
+    from sab.experiments import report
+
+    note = "Of a comparison, ours is the difference; ± is 95 % and needs two seeds a side."
+    rows = [report.claim_cells(verdict) for verdict in found]
+    show_table(report.CLAIM_HEAD, rows, f"{caption} {note}", source)
 
 
 def provenance(source: Any = None) -> str:

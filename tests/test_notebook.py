@@ -15,6 +15,7 @@ import torch
 from matplotlib.figure import Figure
 
 from sab import notebook
+from sab.experiments.claims import Claim, Verdict
 
 
 @pytest.fixture
@@ -101,6 +102,15 @@ def test_a_table_aligns_numbers_and_escapes(shown: list[Any]) -> None:
     assert '<th>model</th><th class="sab-number">T=100</th>' in html
     assert "<td>a&lt;b</td>" in html and '<td class="sab-number"></td>' in html
     assert "Typed." in html
+
+
+def test_claims_are_shown_with_their_verdicts(shown: list[Any]) -> None:
+    claim = Claim(id="c", source="s", page=1, says="a<b", kind="order", unit="points")
+    notebook.show_claims([Verdict(claim, "partly", 1.5, None, (2, 1))], "Two.")
+    html, plain = shown[0][0]["text/html"], shown[0][0]["text/plain"]
+    assert "a&lt;b | " not in html and "<td>a&lt;b</td>" in html
+    assert plain.splitlines()[1] == "a<b | – | +1.5 points | 2, 1 | partly"
+    assert "Two. Of a comparison, ours is the difference" in html and "claims.yaml" in html
 
 
 def test_a_ragged_table_is_refused(shown: list[Any]) -> None:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from sab.experiments import records
-from sab.experiments.claims import COUNTING, NOT_RUN, Claim, Evidence, judge
+from sab.experiments.claims import COUNTING, NOT_RUN, Claim, Evidence, Verdict, judge
 from sab.experiments.claims import load as load_claims
 from sab.experiments.rows import Experiment, Row, profile_named
 from sab.experiments.statistics import estimate
@@ -116,6 +116,41 @@ def ours_text(line: Line) -> str:
         return "–"
     spread = "" if line.halfwidth is None else f" ± {number(line.halfwidth, line.unit)}"
     return f"{number(line.ours, line.unit)}{spread} (n={line.n}, {line.profile})"
+
+
+def short_cells(line: Line | None) -> tuple[str, str, str]:
+    """The paper's number, ours ("not run" without a record) and the verdict; dashes for no line."""
+    if line is None:
+        return "–", "–", "–"
+    ours = "not run" if line.ours is None else ours_text(line)
+    return number(line.paper, line.unit), ours, line.verdict or "–"
+
+
+def ours_of(verdict: Verdict) -> str:
+    """Our number with its 95 % interval and unit; of a comparison, the difference with its sign."""
+    if verdict.mean is None:
+        return "–"
+    unit = verdict.claim.unit
+    signed = verdict.claim.kind not in ("value", "rank")
+    digits = {"%": 1, "points": 1, "BPC": 3, "log10": 2, "nats": 3, "MB": 0}.get(unit)
+
+    def told(value: float, sign: str) -> str:
+        return f"{value:{sign}.3g}" if digits is None else f"{value:{sign}.{digits}f}"
+
+    spread = "" if verdict.halfwidth is None else f" ± {told(verdict.halfwidth, '')}"
+    return f"{told(verdict.mean, '+' if signed else '')}{spread} {unit}".rstrip()
+
+
+CLAIM_HEAD = ("claim", "paper", "ours", "seeds", "verdict")
+
+
+def claim_cells(verdict: Verdict) -> tuple[str, ...]:
+    """The texts of one claim, in the order of ``CLAIM_HEAD``."""
+    claim = verdict.claim
+    sign = "+" if claim.kind == "difference" else ""
+    paper = "–" if claim.value is None else f"{claim.value:{sign}g} {claim.unit}".rstrip()
+    seeds = ", ".join(map(str, verdict.n)) or "–"
+    return claim.says, paper, ours_of(verdict), seeds, verdict.verdict
 
 
 HEAD = ("row", "metric", "paper", "released variant", "ours (mean ± 95 %)", "verdict")

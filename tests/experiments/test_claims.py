@@ -264,3 +264,37 @@ def test_table5_has_a_line_a_length(tmp_path: Path) -> None:
         f"accuracy_T{T}" for T in (100, 200, 300, 400, 2000, 5000)
     ]
     assert [one.paper for one in lines] == [99, 95, 83, 75, 47, 41]
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit", "value", "mean", "halfwidth", "cells"),
+    [
+        ("value", "%", 99.9, 97.94, 0.21, ("99.9 %", "97.9 ± 0.2 %")),
+        ("value", "BPC", 1.4, 1.5498, None, ("1.4 BPC", "1.550 BPC")),
+        ("difference", "points", 7.4, -1.0, 2.0, ("+7.4 points", "-1.0 ± 2.0 points")),
+        ("difference", "log10", -0.5, 0.333, None, ("-0.5 log10", "+0.33 log10")),
+        ("order", "", None, 0.00123, None, ("–", "+0.00123")),
+        ("rank", "", None, 0.00123, None, ("–", "0.00123")),
+        ("order", "%", None, None, None, ("–", "–")),
+    ],
+)
+def test_the_cells_of_a_claim(
+    kind: str,
+    unit: str,
+    value: float | None,
+    mean: float | None,
+    halfwidth: float | None,
+    cells: tuple[str, str],
+) -> None:
+    found = claims.Verdict(claim_of(kind, unit=unit, value=value), PARTLY, mean, halfwidth, (3, 1))
+    assert report.claim_cells(found) == ("", *cells, "3, 1", PARTLY)
+    assert report.claim_cells(claims.Verdict(claim_of(kind, unit=unit), NOT_RUN))[2:4] == ("–", "–")
+
+
+def test_the_short_cells_of_a_line(tmp_path: Path) -> None:
+    assert report.short_cells(None) == ("–", "–", "–")
+    put(tmp_path, "table1/sab_5_5_T100", [0.99])
+    lines = {one.row: one for one in report.table(tables.find("table1"), None, tmp_path)}
+    paper, ours, verdict = report.short_cells(lines["sab_5_5_T100"])
+    assert (paper, ours, verdict) == ("100.0", "99.0 (n=1, cpu)", REPRODUCED)
+    assert report.short_cells(lines["sab_5_5_T200"])[1:] == ("not run", NOT_RUN)
