@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from sab.checks import positive_int, shape
+from sab.checks import positive_int
+from sab.ops.padding import mask_of
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ class Bag(nn.Module):
         """One answer a sequence, repeated at each position.
 
         Raises:
-            ValueError: the shape does not fit.
+            ValueError: the shape does not fit, or a sequence has no event.
         """
-        shape("x", x, (None, None, self.config.input_size))
+        mask_of(x, None, "zero_rows", self.config.input_size)
         answer = self.readout(torch.log1p(x.sum(1)))
         return answer[:, None].expand(-1, x.shape[1], -1), None

@@ -228,6 +228,8 @@ class REA(nn.Module):
             ValueError: as `start` and `step`.
         """
         shape("x", x, (None, None, self.config.input_size))
+        if 0 in x.shape:
+            raise ValueError(f"x has shape {tuple(x.shape)}: needs a sequence and a step (empty?)")
         state = self.start(len(x)) if state is None else state
         outputs = []
         for now in x.unbind(1):

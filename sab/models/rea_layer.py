@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from sab.checks import finite_float, one_of, positive_int, shape
 from sab.ops.ema_scan import DIRECTIONS, ema_scan
-from sab.ops.padding import compact, spread
+from sab.ops.padding import check_keep, compact, spread
 from sab.ops.window_attention import FORMS, full_attention, window_attention
 
 ATTENTIONS = ("window", "full", "none")
@@ -122,10 +122,11 @@ class REALayer(nn.Module):
 
         Args:
             x: (B, N, D).
-            keep: (B, N) bool, False at padding; there the state stands still and nobody looks.
+            keep: (B, N) bool, False at padding; there the state stands still and nobody looks. Gaps
+                inside a sequence are closed first: the window counts real steps.
 
         Raises:
-            ValueError: a shape does not fit or the sequence is empty.
+            ValueError: a shape does not fit, or a sequence is empty.
         """
         return x + self.channels(x, keep)
 
@@ -134,12 +135,22 @@ class REALayer(nn.Module):
         shape("x", x, (None, None, self.config.dim))
         if x.shape[0] < 1 or x.shape[1] < 1:
             raise ValueError(f"x has shape {tuple(x.shape)}: no size may be 0 (an empty sequence?)")
+        if keep is not None:
+            check_keep(keep, x)
         attended = None if self.config.attention == "none" else self.attend(x, keep)
         state = None if self.config.state == "none" else self.read(self.run(x, keep))
         return self.fuse(x, attended, state)
 
     def attend(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
-        """The attention channel, (B, N, D)."""
+        """The attention channel, (B, N, D); at padding the bias of its projection."""
+        if keep is None:
+            return cast(Tensor, self.out(self._attend(x, None)))
+        kept = torch.arange(x.shape[1], device=x.device) < keep.sum(1, keepdim=True)
+        mixed = spread(self._attend(compact(x, keep), kept), keep)
+        return cast(Tensor, self.out(mixed.masked_fill(~keep[:, :, None], 0.0)))
+
+    def _attend(self, x: Tensor, keep: Tensor | None) -> Tensor:
+        """`attend` of sequences without gaps, before the projection."""
         config = self.config
         q, k, v = self._heads(x)
         if config.attention == "full":
@@ -148,7 +159,7 @@ class REALayer(nn.Module):
             mixed = window_attention(
                 q, k, v, config.window, keep=keep, causal=config.causal, form=config.form
             )
-        return cast(Tensor, self.out(mixed.transpose(1, 2).flatten(2)))
+        return mixed.transpose(1, 2).flatten(2)
 
     def _heads(self, x: Tensor) -> tuple[Tensor, ...]:
         """(B, N, D) → queries, keys and values, each (B, H, N, d)."""

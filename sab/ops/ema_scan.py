@@ -159,11 +159,12 @@ def ema_scan(
             initial = x.new_zeros(x.shape[0], x.shape[2])
         shape("initial", initial, (x.shape[0], x.shape[2]))
         return ema_blocks(x, alpha, initial, keep)
-    decay, drive = (1 - alpha).expand_as(x), alpha * x
-    if keep is not None:
-        gap = ~keep[:, :, None]
-        decay, drive = decay.masked_fill(gap, 1.0), drive.masked_fill(gap, 0.0)
-    return linear_scan(decay, drive, initial, form)
+    if keep is None:
+        return linear_scan((1 - alpha).expand_as(x), alpha * x, initial, form)
+    gap = ~keep[:, :, None]
+    # Before the product: a NaN hidden behind it would still reach the gradient of α.
+    alpha, x = alpha.expand_as(x).masked_fill(gap, 0.0), x.masked_fill(gap, 0.0)
+    return linear_scan(1 - alpha, alpha * x, initial, form)
 
 
 def _convolved(x: Tensor, alpha: Tensor, initial: Tensor | None) -> Tensor:

@@ -6,8 +6,8 @@ window, so that a query needs its own block, the one before and (two-sided) the 
 O(N · window) time and memory.
 
 Shapes: ``q``, ``k``, ``v`` (B, H, N, d) for B sequences, H heads, N positions; ``keep`` (B, N) is
-True at real positions and False at padding. A padded position is seen by nobody and its own output
-is zero, as is that of a row with nothing to attend to.
+True at real positions and False at padding. A padded position is seen by nobody, whatever it holds
+(NaN too), and its own output is zero, as is that of a row with nothing to attend to.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def window_attention(
         q: queries (B, H, N, d).
         k: keys, same shape.
         v: values, same shape.
-        window: greatest distance in positions, at least 1; padding inside a sequence counts.
+        window: greatest distance in positions, at least 1. Padding *inside* a sequence counts here;
+            `sab.models.rea_layer.REALayer` closes such gaps first.
         keep: (B, N) bool, True at real positions; ``None``: all are.
         causal: only j <= i.
         form: ``"blocked"`` or ``"masked"``; same values and gradients.
@@ -53,6 +54,8 @@ def window_attention(
     one_of("form", form, FORMS)
     if keep is None:
         keep = torch.ones(q.shape[0], q.shape[2], dtype=torch.bool, device=q.device)
+    else:
+        q, k, v = _cleared(keep, q, k, v)
     # Beyond the sequence there is nothing: a larger window is the same one.
     window = min(window, max(q.shape[2] - 1, 1))
     attend = _blocked if form == "blocked" else _masked
@@ -70,6 +73,7 @@ def full_attention(
     check_heads(q, k, v, keep)
     if keep is None:
         return functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    q, k, v = _cleared(keep, q, k, v)
     # A padded query looks at all keys instead of none, which would be NaN; its output goes to zero.
     seen = keep[:, None, None, :] | ~keep[:, None, :, None]
     if causal:
@@ -77,6 +81,11 @@ def full_attention(
         seen = seen & torch.ones(n, n, dtype=torch.bool, device=q.device).tril()
     out = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
     return out * keep[:, None, :, None].to(out.dtype)
+
+
+def _cleared(keep: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+    """Zeros at padding: a weight of zero does not silence a NaN, 0 · NaN is NaN."""
+    return tuple(x.masked_fill(~keep[:, None, :, None], 0.0) for x in tensors)
 
 
 def check_heads(q: Tensor, k: Tensor, v: Tensor, keep: Tensor | None) -> None:

@@ -99,6 +99,33 @@ def test_the_state_stands_still_at_padding() -> None:
     )
 
 
+@pytest.mark.parametrize("form", ["parallel", "reference", "blocks"])
+@pytest.mark.parametrize("gates", [False, True])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("rubbish", [math.nan, math.inf, 1e300])
+def test_what_padding_holds_reaches_no_gradient(
+    form: str, gates: bool, direction: str, rubbish: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of x, α and the initial state; gates a step may hold rubbish there as well."""
+    if form == "blocks":
+        monkeypatch.setattr("sab.ops.ema_scan.LONG", 1)
+    keep = numbers(2, 11, seed=7) > 0
+    gap = ~keep[:, :, None]
+    found = []
+    for fill in (0.0, rubbish):
+        x = numbers(2, 11, 3).masked_fill(gap, fill).requires_grad_()
+        alpha = numbers(2, 11, 3, seed=4).sigmoid() if gates else shares(3)
+        alpha = (alpha.masked_fill(gap, fill) if gates else alpha).requires_grad_()
+        first = numbers(2, 3, seed=5).requires_grad_()
+        out = ema_scan(
+            x, alpha, keep=keep, initial=first, direction=direction,
+            form="parallel" if form == "blocks" else form,
+        )  # fmt: skip
+        found.append([out, *torch.autograd.grad(out.square().sum(), (x, alpha, first))])
+    for clean, dirty in zip(*found, strict=True):
+        assert torch.equal(clean, dirty) and torch.isfinite(dirty).all()
+
+
 def test_the_future_changes_nothing() -> None:
     x, alpha = numbers(1, 20, 2), shares(2)
     changed = x.clone()

@@ -103,10 +103,29 @@ def test_padding_is_zero_and_nan_in_it_stays_there(form: str) -> None:
     assert keep is not None
     out = window_attention(q, k, v, 3, keep=keep, form=form)
     assert (out[0, :, ~keep[0]] == 0).all() and (out[0, :, keep[0]] != 0).all()
-    moved = window_attention(
-        q, k.masked_fill(~keep[:, None, :, None], 1e30), v, 3, keep=keep, form=form
-    )
-    assert torch.equal(moved, out)
+
+
+@pytest.mark.parametrize("rubbish", [math.nan, math.inf, 1e30])
+@pytest.mark.parametrize("kind", ["right", "left", "gaps", "empty"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_what_padding_holds_reaches_nobody(rubbish: float, kind: str, causal: bool) -> None:
+    """Values and gradients, of all three; a weight of zero would not silence a NaN."""
+    keep = mask_of(kind, 10)
+    assert keep is not None
+    gap = ~keep[:, None, :, None]
+    calls = [
+        lambda *x: window_attention(*x, 3, keep=keep, causal=causal),
+        lambda *x: window_attention(*x, 3, keep=keep, causal=causal, form="masked"),
+        lambda *x: full_attention(*x, keep=keep, causal=causal),
+    ]
+    for call in calls:
+        found = []
+        for fill in (0.0, rubbish):
+            qkv = [x.detach().masked_fill(gap, fill).requires_grad_() for x in inputs(10)]
+            out = call(*qkv)
+            found.append([out, *torch.autograd.grad(out.square().sum(), qkv)])
+        for clean, dirty in zip(*found, strict=True):
+            assert torch.equal(clean, dirty)
 
 
 @pytest.mark.parametrize("form", FORMS)

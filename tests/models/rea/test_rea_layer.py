@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from rea_cases import alone_and_in_a_batch, features, shaken
+from rea_cases import PLACES, alone_and_in_a_batch, features, shaken
 from torch import Tensor
 
 from sab.models.rea_layer import LayerConfig, REALayer
@@ -26,7 +26,7 @@ def layer_of(**settings: Any) -> REALayer:
 
 @pytest.mark.parametrize(("attention", "state"), KINDS)
 @pytest.mark.parametrize("direction", ["forward", "reverse", "both"])
-@pytest.mark.parametrize("place", ["right", "left"])
+@pytest.mark.parametrize("place", ["right", "left", "gaps"])
 def test_the_rest_of_the_batch_changes_nothing(
     attention: str, state: str, direction: str, place: str
 ) -> None:
@@ -35,12 +35,46 @@ def test_the_rest_of_the_batch_changes_nothing(
     torch.testing.assert_close(batched, alone, atol=1e-10, rtol=0)
 
 
-@pytest.mark.parametrize("state", ["linear", "gru"])
-@pytest.mark.parametrize("direction", ["forward", "reverse", "both"])
-def test_a_gap_leaves_the_state_where_it_was(state: str, direction: str) -> None:
-    layer = layer_of(attention="none", state=state, direction=direction)
-    alone, batched = alone_and_in_a_batch(layer, 6, "gaps")
-    torch.testing.assert_close(batched, alone, atol=1e-10, rtol=0)
+@pytest.mark.parametrize(("attention", "state"), KINDS)
+@pytest.mark.parametrize("place", ["right", "left", "gaps"])
+def test_nan_at_padding_stays_there(attention: str, state: str, place: str) -> None:
+    layer = layer_of(attention=attention, state=state, direction="both")
+    at = PLACES[place]
+    keep = torch.zeros(1, 11, dtype=torch.bool)
+    keep[0, at] = True
+    found = []
+    for rubbish in (0.0, math.nan):
+        x = torch.full((1, 11, 6), rubbish, dtype=torch.float64)
+        x[0, at] = features(5, 6)[0]
+        out = layer(x.requires_grad_(), keep)[0, at]
+        wanted = [x, *layer.parameters()]
+        grads = torch.autograd.grad(out.square().sum(), wanted, allow_unused=True)
+        found.append([out, grads[0][0, at], *[g for g in grads[1:] if g is not None]])
+    for clean, dirty in zip(*found, strict=True):
+        assert torch.equal(clean, dirty)
+
+
+@pytest.mark.parametrize(("attention", "state"), KINDS)
+@pytest.mark.parametrize("n", [1, 2])
+def test_short_logs_and_a_window_beyond_them(attention: str, state: str, n: int) -> None:
+    """Length 1, and a window wider than the log: as with a window that just fits."""
+    x = features(n, 6)
+    wide = layer_of(attention=attention, state=state, window=50)
+    fits = layer_of(attention=attention, state=state, window=max(n - 1, 1))
+    assert torch.equal(wide(x), fits(x)) and torch.isfinite(wide(x)).all()
+
+
+@pytest.mark.parametrize(("attention", "state"), KINDS)
+def test_bad_masks_are_refused(attention: str, state: str) -> None:
+    layer = layer_of(attention=attention, state=state)
+    keep = torch.ones(2, 4, dtype=torch.bool)
+    for bad, message in (
+        (keep[:, :3], "keep has shape"),
+        (keep.double(), "keep.dtype"),
+        (keep & torch.tensor([[True], [False]]), "sequence 1 of the batch has no real step"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            layer(features(4, 6, 2), bad)
 
 
 def reached(layer: REALayer, n: int = 9) -> Tensor:

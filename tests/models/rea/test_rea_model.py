@@ -24,9 +24,10 @@ def model_of(**settings: Any) -> REA:
 
 
 @pytest.mark.parametrize("readout", ["each", "mean", "max"])
-@pytest.mark.parametrize("place", ["right", "left"])
+@pytest.mark.parametrize("place", ["right", "left", "gaps"])
 @pytest.mark.parametrize(
-    ("attention", "state"), [*itertools.product(("window", "full", "none"), ("linear", "gru"))]
+    ("attention", "state"),
+    [*itertools.product(("window", "full", "none"), ("linear", "gru", "none"))],
 )
 def test_the_rest_of_the_batch_changes_nothing(
     readout: str, place: str, attention: str, state: str
