@@ -67,8 +67,16 @@ def _recall() -> Experiment:
         Row("ntm_lstm", "NTM, LSTM", "ntm", {"slots": 32, "width": 16}, {}, {}, 1),
         Row("lstm", "LSTM alone", "lstm", {"hidden_size": 128}, {}, {}, 1),
     )
+    short = _with(rows, 2000)
+    more = {**BITS, "updates": 10_000}
+    longer = [
+        dataclasses.replace(
+            row, name=f"{row.name}_long", title=f"{row.title}, 10,000 updates", train=more
+        )
+        for row in short
+    ]
     title = "Recalling what came after an item, 2 to 6 items"
-    return Experiment("bits_recall", title, "bits_recall", _with(rows, 2000))
+    return Experiment("bits_recall", title, "bits_recall", (*short, *longer))
 
 
 def _with(rows: tuple[Row, ...], updates: int) -> tuple[Row, ...]:
