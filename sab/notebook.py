@@ -316,7 +316,7 @@ def show_claims(
     """
     from sab.experiments import report
 
-    note = "Of a comparison, ours is the difference; ± is 95 % and needs two seeds a side."
+    note = "Of a comparison, ours is the difference; ± is 95 %; it needs two seeds of every run."
     rows = [report.claim_cells(verdict) for verdict in found]
     show_table(report.CLAIM_HEAD, rows, f"{caption} {note}", source)
 

@@ -7,7 +7,7 @@ Kinds, and what counts:
 
 - ``value``: ``run`` has ``value``. Reproduced within ``within``, partly within three times that.
 - ``order``: ``better`` beats ``worse``. Reproduced if the 95 % interval of the difference excludes
-  0; partly if only the means say so, or there is one seed on each side.
+  0; partly if only the means say so, or a side has one seed and so no interval.
 - ``difference``: ``run`` − ``minus`` is ``value``. As ``value``; also partly if the 95 % interval
   excludes 0 on the paper's side.
 - ``close``: ``run`` and ``to`` differ by at most ``within``; partly at most three times that.
@@ -35,7 +35,7 @@ import yaml
 
 from sab.experiments import records
 from sab.experiments.files import project_root
-from sab.experiments.statistics import difference, estimate
+from sab.experiments.statistics import Side, difference, estimate
 
 REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not reproduced"
 NOT_RUN = "not run at this scale"
@@ -183,20 +183,17 @@ class Evidence:
         best = max if goal == "max" else min
         return best(rows.values(), key=lambda values: estimate(values).mean, default=[])
 
-    def sides(
-        self, claim: Claim, references: Iterable[str | float], profile: str
-    ) -> list[list[float]]:
+    def sides(self, claim: Claim, references: Iterable[str | float], profile: str) -> list[Side]:
         """The values of each reference in the claim's unit; a plain number stands for itself."""
         scale = 100.0 if claim.unit in ("%", "points") else 1.0
-        sides = []
+        told = (lambda v: math.log10(max(v, 1e-300))) if claim.log else float
+        sides: list[Side] = []
         for reference in references:
             if isinstance(reference, str):
-                side = [
-                    scale * v for v in self.values(reference, profile, claim.metric, claim.goal)
-                ]
+                found = self.values(reference, profile, claim.metric, claim.goal)
+                sides.append([told(scale * v) for v in found])
             else:
-                side = [float(reference)]
-            sides.append([math.log10(max(v, 1e-300)) for v in side] if claim.log else side)
+                sides.append(told(reference))
         return sides
 
 
@@ -224,9 +221,10 @@ def _judge(claim: Claim, evidence: Evidence, profile: str) -> Verdict | None:
         "rank": [claim.run, *claim.better_than, *claim.worse_than],
     }
     sides = evidence.sides(claim, members[claim.kind], profile)
-    if not all(sides):
+    runs = [side for side in sides if not isinstance(side, float)]
+    if not all(runs):
         return None
-    n = tuple(len(side) for side in sides)
+    n = tuple(len(run) for run in runs)
     if claim.kind == "rank":
         count = len(claim.better_than)
         signs = [sign] * count + [-sign] * len(claim.worse_than)
@@ -237,12 +235,12 @@ def _judge(claim: Claim, evidence: Evidence, profile: str) -> Verdict | None:
         holding = sum(order != NOT for order in orders)
         whole = all(order == REPRODUCED for order in orders)
         verdict = REPRODUCED if whole else PARTLY if 2 * holding > len(orders) else NOT
-        plain = [10**v for v in sides[0]] if claim.log else sides[0]
+        plain = [10**v for v in runs[0]] if claim.log else runs[0]
         mine = estimate(plain)
         note = f"{holding} of {len(orders)} orderings hold in the means"
         return Verdict(claim, verdict, mine.mean, mine.halfwidth, n, profile, note)
     if claim.kind == "value":
-        mine = estimate(sides[0])
+        mine = estimate(runs[0])
         gap = mine.mean - float(claim.value or 0.0)
         note = f"{abs(gap):.3g} {'above' if gap > 0 else 'below'} the paper"
         verdict = _near(gap, float(claim.within or 0.0))

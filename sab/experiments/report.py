@@ -104,10 +104,11 @@ def table(
 
 
 def number(value: float | None, unit: str) -> str:
-    """Write a number as a table shows it: one decimal for per cent, three digits else."""
+    """Write a number as a table shows it: one decimal for per cent, two for BPC, else 3 digits."""
     if value is None:
         return "–"
-    return f"{value:.1f}" if unit in ("%", "points") else f"{value:.3g}"
+    digits = {"%": 1, "points": 1, "BPC": 2}.get(unit)
+    return f"{value:.3g}" if digits is None else f"{value:.{digits}f}"
 
 
 def ours_text(line: Line) -> str:
@@ -130,8 +131,10 @@ def ours_of(verdict: Verdict) -> str:
     """Our number with its 95 % interval and unit; of a comparison, the difference with its sign."""
     if verdict.mean is None:
         return "–"
-    unit = verdict.claim.unit
     signed = verdict.claim.kind not in ("value", "rank")
+    unit = verdict.claim.unit
+    if signed and unit == "%":
+        unit = "points"
     digits = {"%": 1, "points": 1, "BPC": 3, "log10": 2, "nats": 3, "MB": 0}.get(unit)
 
     def told(value: float, sign: str) -> str:
@@ -148,7 +151,8 @@ def claim_cells(verdict: Verdict) -> tuple[str, ...]:
     """The texts of one claim, in the order of ``CLAIM_HEAD``."""
     claim = verdict.claim
     sign = "+" if claim.kind == "difference" else ""
-    paper = "–" if claim.value is None else f"{claim.value:{sign}g} {claim.unit}".rstrip()
+    digits = ".2f" if claim.unit == "BPC" else "g"
+    paper = "–" if claim.value is None else f"{claim.value:{sign}{digits}} {claim.unit}".rstrip()
     seeds = ", ".join(map(str, verdict.n)) or "–"
     return claim.says, paper, ours_of(verdict), seeds, verdict.verdict
 

@@ -72,22 +72,29 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(n, mean, deviation, t_value(n - 1) * deviation / math.sqrt(n))
 
 
-def difference(a: Sequence[float], b: Sequence[float]) -> tuple[float, float | None]:
+Side = Sequence[float] | float
+"""One value a seed, or a number that is known."""
+
+
+def difference(a: Side, b: Side) -> tuple[float, float | None]:
     """Return mean(a) − mean(b) and half the width of its 95 % interval (Welch).
 
-    Where one side has a single seed, it is given the other side's spread; where both have, there
-    is no interval. The degrees of freedom are rounded down, so the interval is never too narrow.
+    A side with a single seed says nothing about its spread, so there is no interval; a known number
+    has none. The degrees of freedom are rounded down, so the interval is never too narrow.
     """
-    left, right = estimate(a), estimate(b)
+    known = [side for side in (a, b) if isinstance(side, (int, float))]
+    left, right = (
+        Estimate(1, float(side), 0.0, 0.0) if isinstance(side, (int, float)) else estimate(side)
+        for side in (a, b)
+    )
     gap = left.mean - right.mean
-    if left.deviation is None and right.deviation is None:
-        return gap, None
     if left.deviation is None or right.deviation is None:
-        known = right if left.deviation is None else left
-        spread = known.deviation or 0.0
-        return gap, t_value(known.n - 1) * spread * math.sqrt(1 / left.n + 1 / right.n)
+        return gap, None
     va, vb = left.deviation**2 / left.n, right.deviation**2 / right.n
     if va + vb == 0:
         return gap, 0.0
-    df = (va + vb) ** 2 / (va**2 / (left.n - 1) + vb**2 / (right.n - 1))
-    return gap, t_value(max(1, math.floor(df))) * math.sqrt(va + vb)
+    if known:
+        df = max(left.n, right.n) - 1
+    else:
+        df = math.floor((va + vb) ** 2 / (va**2 / (left.n - 1) + vb**2 / (right.n - 1)))
+    return gap, t_value(max(1, df)) * math.sqrt(va + vb)

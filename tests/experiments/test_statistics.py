@@ -48,6 +48,11 @@ def test_difference() -> None:
     assert gap == pytest.approx(2.0)
     assert half == pytest.approx(t_value(4) * math.sqrt(2 * 0.01 / 3))
     assert difference([1.0], [3.0]) == (-2.0, None)
-    gap, half = difference([3.0, 3.2], [1.0])
-    assert half == pytest.approx(t_value(1) * statistics.stdev([3.0, 3.2]) * math.sqrt(1.5))
+    assert difference([3.0, 3.2], [1.0]) == (pytest.approx(2.1), None)
+    assert difference([1.0], [3.0, 3.2]) == (pytest.approx(-2.1), None)
+    # A known number has no spread: the interval is that of the mean.
+    for gap, half in (difference([3.0, 3.2], 1.0), difference(1.0, [3.0, 3.2])):
+        assert abs(gap) == pytest.approx(2.1)
+        assert half == pytest.approx(estimate([3.0, 3.2]).halfwidth)
+    assert difference([1.0], 3.0) == (-2.0, None) and difference(1.0, 3) == (-2.0, 0.0)
     assert difference([1.0, 1.0], [0.0, 0.0]) == (1.0, 0.0)
