@@ -17,6 +17,7 @@ def switch_effects(
     *,
     chance: float,
     base: str | None = None,
+    noise: tuple[float, float] | None = None,
     alt: str | None = None,
 ) -> Figure:
     """A line a switch: its accuracy on the left, its largest gradient norm on the right.
@@ -26,13 +27,14 @@ def switch_effects(
             drawn as the words "not run".
         chance: accuracy of guessing, a fraction.
         base: the ``row`` that the others differ from in one switch; its values become guide lines.
+        noise: lowest and highest accuracy of runs of one setting, fractions; shaded.
         alt: alt text; ``None``: a sentence made from the data.
 
     Returns:
         The figure, with alt text.
 
     Raises:
-        ValueError: there is no row, or no row has a record.
+        ValueError: there is no row, no row has a record, or ``noise`` is no range of fractions.
 
     Source: records of the experiment ``learns``.
     """
@@ -44,6 +46,13 @@ def switch_effects(
     left, right = axes[0]
     level = 100 * finite_float("chance", chance, 0, 1)
     told = []
+    shaded = ""
+    if noise is not None:
+        low, high = (100 * finite_float("noise", value, 0, 1) for value in noise)
+        if low > high:
+            raise ValueError(f"noise={noise!r}: must be the lowest, then the highest")
+        left.axvspan(low, high, color=COLOURS["muted"], alpha=0.15, lw=0, gid="noise")
+        shaded = f"; runs of one setting lie between {low:.0f} and {high:.0f} % (shaded)"
     for place, (label, row) in zip(places, named.items(), strict=True):
         if row.accuracy is None or row.lowest is None or row.highest is None:
             at = (level + 2, place)
@@ -80,5 +89,5 @@ def switch_effects(
         fig,
         alt
         or f"Accuracy and largest gradient norm before clipping, a line a switch; chance is "
-        f"{level:g} %. {'; '.join(told)}.",
+        f"{level:g} %{shaded}. {'; '.join(told)}.",
     )

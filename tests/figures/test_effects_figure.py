@@ -33,3 +33,13 @@ def test_labels_of_ones_own() -> None:
 def test_nothing_to_draw_is_refused() -> None:
     with pytest.raises(ValueError, match="with records"):
         switch_effects([ABSENT], chance=0.125)
+
+
+def test_the_range_of_equal_runs_is_shaded_and_told() -> None:
+    fig = switch_effects([BASE, WORSE], chance=0.125, base="base", noise=(0.9, 0.95))
+    (band,) = [p for p in fig.axes[0].patches if p.get_gid() == "noise"]
+    assert band.get_extents().width > 0
+    assert "runs of one setting lie between 90 and 95 % (shaded)" in alt_of(fig)
+    for bad in ((0.95, 0.9), (0.9, 1.5)):
+        with pytest.raises(ValueError, match="noise"):
+            switch_effects([BASE], chance=0.125, noise=bad)
