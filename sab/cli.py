@@ -283,7 +283,7 @@ def do_export(args: argparse.Namespace) -> int:
 
 def do_maps(args: argparse.Namespace) -> int:
     """``sab maps``."""
-    from sab.analysis import attention, excerpts, pixel_reads
+    from sab.analysis import attention, excerpts, pixel_reads, places
     from sab.experiments import tables
 
     item = tables.find(args.experiment)
@@ -293,6 +293,8 @@ def do_maps(args: argparse.Namespace) -> int:
     if item.task == "charlm":
         line = excerpts.make_excerpt(*which, runs=runs, results=results)
         print(f"{excerpts.write_excerpt(line, results)}  {len(line.text)} characters")
+        each = places.find_places(*which, args.sequences, runs, results)
+        print(f"{places.write_places(each, results)}  {each.sequences} sequences")
     elif item.task == "images":
         seen = pixel_reads.pixel_reads(*which, args.sequences, runs, results)
         print(f"{pixel_reads.write_pixel_reads(seen, results)}  {seen.pictures.sum()} pictures")

@@ -125,6 +125,13 @@ def carrying(row: Row, *parts: str) -> Row:
     )
 
 
+def with_zero(row: Row) -> Row:
+    """The row with a zero state in memory from the start: something to read that changes nothing."""
+    config = {**row.model_config, "initial_memory": "zero"}
+    title = f"{row.title}, a zero state first"
+    return dataclasses.replace(row, name=f"{row.name}_zero", title=title, model_config=config)
+
+
 def _ptb_setting(cpu: float = 6) -> Setting:
     """The paper's 2e-3 is for 1,000 units; 256 units learn little by it in a few epochs."""
     tiny = {"corpus": "numbers", "T": 40}
@@ -144,6 +151,7 @@ def _table2_ptb() -> Experiment:
         here.sab(10, 5, 10),
         here.sab(10, 10, 10),
         here.sab(20, 5, 20),
+        with_zero(here.sab(20, 10, 20)),
         carrying(here.sab(20, 10, 20), "h", "c", "memory"),
         carrying(here.lstm(seeds=0), "h", "c"),
     )
