@@ -126,7 +126,7 @@ def carrying(row: Row, *parts: str) -> Row:
 
 
 def with_zero(row: Row) -> Row:
-    """The row with a zero state in memory from the start: something to read that changes nothing."""
+    """The row with a zero state in memory from the start: a read that changes nothing."""
     config = {**row.model_config, "initial_memory": "zero"}
     title = f"{row.title}, a zero state first"
     return dataclasses.replace(row, name=f"{row.name}_zero", title=title, model_config=config)
