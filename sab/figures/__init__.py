@@ -9,6 +9,7 @@ from sab.figures.learning import learning_curve
 from sab.figures.lengths import scaling, transfer_curve
 from sab.figures.matrices import attention_map, credit_matrix
 from sab.figures.pixels import Panel, picture_panels
+from sab.figures.places import place_losses
 from sab.figures.positions import position_course
 from sab.figures.rea import accuracy_dots, curves, rea_channels, window_scores
 from sab.figures.reads import read_weights
@@ -30,6 +31,7 @@ __all__ = [
     "gradient_by_distance",
     "learning_curve",
     "picture_panels",
+    "place_losses",
     "position_course",
     "rea_channels",
     "read_weights",
