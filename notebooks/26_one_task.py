@@ -242,7 +242,7 @@ show_table(
         "recall",
     ],
     [cells(system) for system in SYSTEMS],
-    caption="Accuracy on fresh test data: copied symbols, and recalled values. One seed a run; processor time of an update as measured above.",
+    caption="Accuracy on fresh test data: copied symbols, and recalled values. One seed per run; processor time of an update as measured above.",
     source=[record for found in runs.values() for record in found],
 )
 show(
