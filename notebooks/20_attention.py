@@ -19,7 +19,8 @@
 # it find it again? This part builds the family that the answer belongs to. We begin with the step
 # that all of them share, reading by *attention*. At the end of the chapter you know why one
 # vector is not enough, how a query becomes weights and weights become a read, what the four usual
-# scores are good for, and why one of them has a square root in it.
+# scores are good for, and why one of them has a square root in it. (From here to [chapter 25](25_associative_memory.ipynb) the
+# order of topics is that of chapter 8 of Qiu Xipeng's textbook {cite:p}`qiu2020nndl`.)
 
 # %% tags=["hide-input", "setup"]
 # Set-up: nothing happens where `sab` is installed. On Colab this fetches the book and installs
@@ -70,7 +71,7 @@ device = notebook.setup(seed)
 #
 # How much a network can store is called its *capacity*. It grows with the number of units and of
 # weights. A universal approximation theorem says that a large enough network can represent any
-# (continuous) function; it also says, in its small print, how large: for hard problems, huge.
+# (continuous) function. It does not say how large; for hard problems that may be huge.
 #
 # We can watch a vector run full without training anything. Give every place in a text and every
 # word a random code of width $D$ with entries $\pm 1$, one code for each *pair* of place and word,
@@ -382,8 +383,8 @@ print("SAB, k_top = 2:", " ".join(f"{v:.2f}" for v in sparse))
 # ## Try it
 #
 # Below, drag the query and the keys of the worked example. Then look at self-attention, where every word asks
-# every word: at two heads, and at the mask that hides the future. (Where no page appears, in Colab for instance, the figures
-# of this chapter and of the next one show the same.)
+# every word: at two heads, and at the mask that hides the future. (Where no page appears, in Colab for instance, the figures of chapters 20,
+# [21](21_attention_variants.ipynb) and [23](23_self_attention.ipynb) show similar ones.)
 #
 # <iframe src="../_static/attention_page.html" title="Interactive page: a query and three keys in the plane; two heads and the causal mask on six words" loading="lazy" style="width: 100%; height: 52rem; border: 1px solid #b9b6ae; border-radius: 4px"></iframe>
 #
@@ -416,6 +417,14 @@ print("SAB, k_top = 2:", " ".join(f"{v:.2f}" for v in sparse))
 # $[1, 1]^\top$, compute attention distribution and output for the dot product. Then for the scaled
 # one.
 #
+# :::{dropdown} Solution
+# The dot products are 2, 0, 1. Their exponentials are 7.389, 1, 2.718, with the sum 11.107, so the weights are
+# $[0.665, 0.090, 0.245]$ and the output is $[1.575, 0.425]^\top$. Scaled, the scores are divided by $\sqrt 2$: 1.414, 0, 0.707. Their
+# exponentials are 4.113, 1, 2.028, with the sum 7.141; the weights are $[0.576, 0.140, 0.284]$ and the output is
+# $[1.436, 0.564]^\top$. The order stays; the weights are nearer to an even split, and the output to the plain mean $[1, 1]^\top$. The cell below
+# prints the scaled ones and checks both.
+# :::
+#
 # **3.** Which inputs and which query make the output of {eq}`eq-attention` equal to the plain mean? Give
 # two different ways.
 #
@@ -440,7 +449,15 @@ assert (equal * equal).sum(1).var().item() == 0  # both dependent, and on each o
 by_hand = torch.tensor([7.389, 1.0, 2.718]) / 11.107
 assert torch.allclose(by_hand, alpha[0], atol=1e-3)
 assert torch.allclose(by_hand @ x[0], torch.tensor([1.575, 0.425]), atol=1e-3)
-scaled_alpha = attention_weights(scaled_dot(x, q))[0]
+scaled_scores = scaled_dot(x, q)
+scaled_output, scaled_alpha = soft_read(scaled_scores, x)
+for what, numbers in (
+    ("scores", scaled_scores), ("weights", scaled_alpha), ("output", scaled_output),
+):  # fmt: skip
+    print(f"scaled, {what:8}", [f"{v:.3f}" for v in numbers[0].tolist()])
+by_hand = torch.tensor([4.113, 1.0, 2.028]) / 7.141
+assert torch.allclose(by_hand, scaled_alpha[0], atol=1e-3)
+assert torch.allclose(scaled_output[0], torch.tensor([1.436, 0.564]), atol=1e-3)
 assert scaled_alpha.max() < alpha.max()  # closer to an even split
 
 # Exercise 3.

@@ -259,7 +259,7 @@ with_alt(
 )
 show(
     fig,
-    caption="The same question, the same model, the same rate: by the chain rule, and by trial and error.",
+    caption="The same question, the same model, the same rate: by the chain rule, and by trial and error. One seed each, trained in this page.",
 )
 
 
@@ -385,7 +385,7 @@ show(
 #
 # ## What it took
 #
-# Four live runs of 200 updates, a few seconds on one core.
+# Four live runs of 200 updates, one seed each, trained in this page: a few seconds on one core.
 #
 # ## Exercises
 #

@@ -48,6 +48,7 @@ profile = "records"  # "records" reads results/; "smoke", "cpu" or "paper" runs 
 seed = 0
 
 # %%
+import decimal
 import itertools
 import math
 
@@ -57,6 +58,7 @@ from sab import notebook
 from sab.analysis import translation
 from sab.experiments import records
 from sab.experiments.records import Record
+from sab.experiments.weights import load_model
 from sab.figures import learning_curve
 from sab.figures.attention import pointers, weight_matrices
 from sab.figures.style import COLOURS, new_figure, style, with_alt
@@ -162,7 +164,7 @@ glue("live_dates", live_dates["accuracy"])
 print("whole dates right, above 90 %:", live_dates["accuracy"] > 0.9)
 
 # %% [markdown]
-# {glue:text}`live_dates:.1%` of 500 unseen days come out right as a whole. Nobody told the network which part of the source is the month. Where does it look?
+# {glue:text}`live_dates:.1%` of 500 unseen days come out right as a whole (one seed, trained in this page). Nobody told the network which part of the source is the month. Where does it look?
 
 # %%
 which = next(i for i, (text, answer) in enumerate(examples) if " the " in text and answer[5] == "0")
@@ -195,8 +197,17 @@ show(
 # %%
 dates = read_or_run("dates", profile)
 titles = {"attention": "looks back", "one_vector": "one vector"}
+
+
+def trained_for(found: list[Record]) -> str:
+    """How many updates of how many sequences, as the records say."""
+    updates = sorted({record.config["train"]["updates"] for record in found})
+    sizes = sorted({record.config["train"]["batch_size"] for record in found})
+    return " or ".join(f"{n:,}" for n in updates) + " updates of " + " or ".join(map(str, sizes))
+
+
 show_table(
-    ["decoder", "seed", "whole dates", "characters", "parameters"],
+    ["decoder", "seed", "whole dates", "characters", "parameters", "minutes"],
     [
         (
             titles[record.row],
@@ -204,10 +215,11 @@ show_table(
             f"{record.metrics['accuracy']:.1%}",
             f"{record.metrics['character_accuracy']:.1%}",
             f"{record.metrics['parameters']:,.0f}",
+            f"{record.seconds / 60:.1f}",
         )
         for record in dates
     ],
-    caption="Unseen days, after 300 updates of 64 dates.",
+    caption=f"Unseen days, after {trained_for(dates)} dates.",
     source=dates,
 )
 show(
@@ -236,7 +248,7 @@ glue("vector_dates", mean("one_vector", "accuracy"))
 # %% [markdown]
 # With a look back {glue:text}`attention_dates:.1%` of the whole dates are right, with one vector {glue:text}`vector_dates:.1%`, after the same updates. The single vector has room
 # enough for a date, of which there are few. What it lacks is a way to find a thing *in* the source: it has to learn to carry each digit
-# from its place through thirty states of the encoder and some of the decoder.
+# from its place through every state behind it, the encoder's and the decoder's.
 #
 # ## Choosing words: greedy and with a beam
 #
@@ -298,16 +310,18 @@ told_of_captions = "There is no record of this run yet; `sab run multi30k` makes
 if captions:
     record = captions[0]
     nats = record.metrics["nats"]
+    guesses = record.config["model_config"]["output_size"] - 2  # padding and beginning have -inf
     told_of_captions = (
-        f"The committed run saw the training part {record.metrics['epochs']:.1f} times. Told the right words before it, it gives the next word of the "
-        f"test part {nats:.2f} nats (a perplexity of {math.exp(nats):.1f}; an even guess has {record.config['model_config']['output_size']:,}) "
+        f"The committed run (seed {record.seed}, {record.seconds / 60:.0f} minutes) saw the training part {record.metrics['epochs']:.1f} times, without the pairs of "
+        f"more than {record.config['task_config']['longest']} words in either language: {record.config['data']}. Told the right words before it, it gives the next word of the "
+        f"test part {nats:.2f} nats (a perplexity of {math.exp(nats):.1f}; an even guess has {guesses:,}: the words, the end, and one symbol for all unknown words) "
         f"and has {record.metrics['accuracy']:.0%} of the words right."
     )
 if scored:
     bleu = scored[0]["bleu"]
     told_of_captions += (
         f" On its own it reaches BLEU {bleu['greedy']:.1f} greedily and {bleu['beam']:.1f} with a beam of {scored[0]['width']} "
-        f"({scored[0]['signature']})."
+        f"({scored[0]['signature']}). An unknown word in an answer counts as an error there."
     )
 elif captions:
     told_of_captions += (
@@ -321,7 +335,7 @@ if captions:
             metric="nats",
             ylabel="cross-entropy (nats a word)",
         ),
-        caption="Multi30k, 3,000 words a language: cross-entropy on the validation part.",
+        caption=f"Multi30k, {captions[0].config['task_config']['words']:,} words per language: cross-entropy on the validation part.",
         source=captions,
     )
 if written:
@@ -435,7 +449,7 @@ glue("chance_sequences", task.baselines()["sequence_accuracy"])
 print("right pointers, above 90 %:", live["accuracy"] > 0.9)
 
 # %% [markdown]
-# {glue:text}`live_accuracy:.1%` of the pointers are right, and {glue:text}`live_sequences:.1%` of the sequences as a whole. A guess that has not seen the
+# {glue:text}`live_accuracy:.1%` of the pointers are right, and {glue:text}`live_sequences:.1%` of the sequences as a whole (one seed, trained in this page). A guess that has not seen the
 # numbers gets {glue:text}`chance_sequences:.1%`. This is what pointing looks like:
 
 # %%
@@ -485,46 +499,62 @@ assert by_gap[0] < by_gap[-1]
 #
 # ## Sorting, trained longer
 #
-# The committed runs have 64 units and 2,000 or 3,000 updates of 128 sequences.
+# The committed runs have {glue:text}`sort_units` units and {glue:text}`sort_updates` sequences.
 
 # %%
 sorting = read_or_run("sorting", profile)
+glue("sort_units", " or ".join({str(r.config["model_config"]["hidden_size"]) for r in sorting}))
+glue("sort_updates", trained_for(sorting))
 
 
 def by_row(records: list[Record], metric: str) -> dict[str, list[float]]:
-    """Values of a metric by row, one a seed."""
+    """Values of a metric by row, one per seed."""
     rows: dict[str, list[float]] = {}
     for record in records:
         rows.setdefault(record.row, []).append(record.metrics[metric])
     return rows
 
 
+def numbers_of(row: str) -> int:
+    """How many numbers a row sorts."""
+    return int(row.removeprefix("pointer_N"))
+
+
+def per_cent(share: float) -> str:
+    """One digit that counts, however small."""
+    return f"{decimal.Decimal(f'{100 * share:.1g}'):f} %"
+
+
 single, wholes = by_row(sorting, "accuracy"), by_row(sorting, "sequence_accuracy")
 show_table(
-    ["numbers", "right pointers", "whole sequences", "guessing"],
+    ["numbers", "right pointers", "whole sequences", "guessing a sequence", "minutes"],
     [
         (
-            row.removeprefix("pointer_N"),
+            str(numbers_of(row)),
             ", ".join(f"{v:.1%}" for v in single[row]),
             ", ".join(f"{v:.1%}" for v in wholes[row]),
-            f"{SortingTask(int(row.removeprefix('pointer_N'))).baselines()['sequence_accuracy']:.1g}",
+            per_cent(SortingTask(numbers_of(row)).baselines()["sequence_accuracy"]),
+            ", ".join(f"{r.seconds / 60:.1f}" for r in sorting if r.row == row),
         )
-        for row in sorted(single, key=lambda name: int(name.removeprefix("pointer_N")))
+        for row in sorted(single, key=numbers_of)
     ],
-    caption="Sorting on unseen sequences, one number a seed.",
+    caption="Sorting on unseen sequences, one number per seed.",
     source=sorting,
 )
 show(
     learning_curve(
         {
-            f"{row.removeprefix('pointer_N')} numbers": [r for r in sorting if r.row == row]
-            for row in sorted(single)
+            f"{numbers_of(row)} numbers": [r for r in sorting if r.row == row]
+            for row in sorted(single, key=numbers_of)
         },
         chance=1 / 5,
     ),
     caption="Share of right pointers while training. The line is chance for five numbers; for ten it is half of that.",
     source=sorting,
 )
+first_looks = [r.history[1] for r in sorting if numbers_of(r.row) == 5]
+glue("first_look", first_looks[0]["update"])
+glue("first_look_right", sum(entry["accuracy"] for entry in first_looks) / len(first_looks))
 
 # %% [markdown]
 # ## The convex hull
@@ -550,30 +580,88 @@ with_alt(
     fig,
     f"Ten numbered points in the unit square and their convex hull, a polygon with {len(corners)} corners.",
 )
-show(fig, caption="Ten points and their hull. The answer is the list of its corners' numbers.")
+show(
+    fig,
+    caption="Ten points and their true hull, computed, not learned. The answer is the list of its corners' numbers.",
+)
 assert is_simple(polygon) and area(polygon) < 1
 
 # %% [markdown]
 # A wrong answer can be nearly right: one corner left out costs a sliver of area. So two things are measured: whether the whole list is right, and what share of the true
 # hull's *area* the answer covers. An answer whose edges cross, or that has fewer than three corners, is invalid and covers nothing.
 
+
 # %%
-hull = read_or_run("hull", profile)
+def points_of(record: Record) -> int:
+    """Points of a run's clouds."""
+    return int(record.config["task_config"]["length"])
+
+
+hull = sorted(read_or_run("hull", profile), key=lambda record: (points_of(record), record.seed))
 show_table(
-    ["points", "whole hull right", "area covered", "invalid answers", "no fixed answer beats"],
+    [
+        "points", "seed", "whole hull right", "area covered", "invalid answers",
+        "bound for a fixed answer", "minutes",
+    ],
     [
         (
-            str(record.config["task_config"]["length"]),
+            str(points_of(record)),
+            str(record.seed),
             *(f"{record.metrics[name]:.1%}" for name in ("accuracy", "area", "invalid")),
-            f"{HullTask(record.config['task_config']['length']).baselines()['accuracy']:.1%}",
+            f"{HullTask(points_of(record)).baselines()['accuracy']:.2%}",
+            f"{record.seconds / 60:.0f}",
         )
         for record in hull
     ],
-    caption="Convex hulls of unseen point sets, a line a run.",
+    caption="Convex hulls of unseen point sets, one line per run.",
     source=hull,
-)
-glue("hull_accuracy", hull[-1].metrics["accuracy"])
-glue("hull_area", hull[-1].metrics["area"])
+)  # fmt: skip
+of_five = [record for record in hull if points_of(record) == 5]
+for name in ("accuracy", "area"):
+    glue(f"hull_{name}", sum(record.metrics[name] for record in of_five) / len(of_five))
+
+# %% tags=["hide-input"]
+# Answers of a trained network, where its weights are here.
+try:
+    pointer_net, made = load_model("hull", hull[0].row, hull[0].profile, hull[0].seed)
+except FileNotFoundError:
+    pointer_net = None
+if pointer_net is not None and made.resolved() == hull[0].config:
+    hull_task = HullTask(points_of(hull[0]))
+    clouds, truth_of = hull_task.batch(2000, torch.Generator().manual_seed(seed + 8))
+    with torch.no_grad():
+        named = hull_task.corners(pointer_net(clouds)[0])
+    hulls = [convex_hull(points[:-1, :2].tolist()) for points in clouds]
+    right = [answer == true for answer, true in zip(named, hulls, strict=True)]
+    picked = {"right": right.index(True), "wrong": right.index(False)}
+    with style():
+        fig, axes = new_figure(7.0, 3.2, columns=2)
+        for ax, (title, i) in zip(axes[0], picked.items(), strict=True):
+            points = clouds[i, :-1, :2].tolist()
+            for corners, colour, dashes in (
+                (hulls[i], COLOURS["kept"], "--"),
+                (named[i], COLOURS["gradient"], "-"),
+            ):
+                outline = [points[k] for k in [*corners, *corners[:1]]]
+                ax.plot(*zip(*outline, strict=True), color=colour, ls=dashes)
+            ax.plot(*zip(*points, strict=True), "o", color=COLOURS["text"])
+            for k, point in enumerate(points, start=1):
+                ax.annotate(str(k), point, xytext=(5, 3), textcoords="offset points")
+            ax.set(title=title, xlabel="first coordinate", ylabel="second coordinate")
+            ax.set(xlim=(-0.05, 1.08), ylim=(-0.05, 1.08), aspect="equal")
+    with_alt(
+        fig,
+        "Two clouds of points, each with its true hull dashed and the network's answer solid. "
+        + "; ".join(
+            f"{title}: answer {[k + 1 for k in named[i]]}, truth {[k + 1 for k in hulls[i]]}"
+            for title, i in picked.items()
+        ),
+    )
+    show(
+        fig,
+        caption="A right and a wrong answer of the trained network. Dashed: the true hull.",
+        source=hull[0],
+    )
 
 # %% [markdown]
 # With five points the whole list is right in {glue:text}`hull_accuracy:.1%` of the cases, and {glue:text}`hull_area:.1%` of the area is covered. Sorting needs a comparison of two numbers; a corner depends on all points at once. It
@@ -583,7 +671,8 @@ glue("hull_area", hull[-1].metrics["area"])
 #
 # - With a look back, dates are learned within a hundred updates or so, from a small part of the training pairs.
 # - The date reader writes the 30th of February without hesitation (exercise 6): it has learned an alignment and a spelling, not a calendar.
-# - Sorting is learned within a hundred updates or so. What takes the rest of the training is *resolution*.
+# - Sorting five numbers is learned early: at the first look, after {glue:text}`first_look` updates, {glue:text}`first_look_right:.0%` of the pointers are right. What takes the
+#   rest of the training is *resolution*.
 # - Because what is taken may not be taken again, the last pointer is always right if all others are: it has one choice left.
 # - Take the rule "taken is taken" back after training, and hardly a sequence is sorted (exercise 3). Trained with the rule, the
 #   network never had to learn not to repeat itself.
@@ -591,7 +680,7 @@ glue("hull_area", hull[-1].metrics["area"])
 #
 # ## What it took
 #
-# The live networks take some seconds each on one core. The records say what the longer runs took.
+# The live networks take some seconds each on one core, one seed each. The minutes of the longer runs stand beside them.
 #
 # ## Exercises
 #

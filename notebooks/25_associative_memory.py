@@ -89,14 +89,9 @@ def fresh(offset: int = 0) -> torch.Generator:
 #
 # A brain has no addresses. Its memories are *distributed* over the connections between neurons: many
 # connections hold a memory, and a connection holds many memories. They are *associative*: a smell, a
-# few notes, half a face bring back the whole. And they come in time scales, for which the
-# parts of a computer and of a network give a loose analogy:
-#
-# | lasts | computer | brain | neural network |
-# | --- | --- | --- | --- |
-# | briefly | registers | short-term memory | state (activity of the units) |
-# | for the task | main memory | working memory | external memory |
-# | for good | disk | long-term memory | learned parameters |
+# few notes, half a face bring back the whole. And they come in time scales, which
+# [chapter 24](24_external_memory.ipynb) sets beside the parts of a computer. There the memory stood outside the
+# network; here it is the long-term kind, in the weights.
 #
 # Two kinds of association are told apart. **Auto-association** completes a pattern: a noisy or partial
 # version brings back the whole, cue and answer live in one space. **Hetero-association** answers a
@@ -126,7 +121,8 @@ assert torch.equal(w, w.T) and not w.diagonal().any()
 # %% [markdown]
 # ## Recalling: one neuron after the other
 #
-# A neuron looks at the others and takes the sign of what they tell it {cite:p}`hopfield1982neural`:
+# A neuron looks at the others and takes the sign of what they tell it {cite:p}`hopfield1982neural`. What they tell it, a sum
+# over the weights, is its *field*:
 #
 # $$
 # s_i \leftarrow \begin{cases} +1 & \text{if } \sum_j w_{ij} s_j + b_i \ge 0 \\ -1 & \text{otherwise.} \end{cases}
@@ -193,7 +189,9 @@ for level in levels:
 
 # %% [markdown]
 # The second row stores letters that look alike, C and O. Hebb's rule adds patterns up as if
-# they were independent; what two patterns share is counted twice and drowns the difference.
+# they were independent; what two patterns share is counted twice and drowns the difference. How alike two patterns are is
+# measured by their *overlap*, $\boldsymbol x \cdot \boldsymbol y / M$: 1 if they are the same, 0 if they agree in half of the pixels, as
+# random patterns do, and -1 if one is the other's negative.
 
 # %%
 overlaps = {
@@ -224,8 +222,8 @@ for names, overlap in overlaps.items():
 #
 # It is never positive, because by {eq}`eq-update` the neuron moves, if at all, in the direction of the
 # bracket. There are finitely many states and the energy never rises, so the network
-# comes to rest. (If the bracket is exactly 0, a neuron may move to +1 at no change of energy; it
-# does so once.) The states of rest are called **attractors**. They are local minima: no single
+# comes to rest. (If the bracket is exactly 0, a neuron may move to +1 without a change of energy, never back; so at most
+# $M$ such moves follow one another before the energy falls again.) The states of rest are called **attractors**. They are local minima: no single
 # neuron could lower the energy.
 
 # %%
@@ -260,9 +258,11 @@ show(fig, caption="Sixty random starts. Dashed: the energies of the three letter
 both_on = torch.ones(1, 2, dtype=torch.float64)
 chase = torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64)
 swing = torch.tensor([[0.0, -1.0], [-1.0, 0.0]], dtype=torch.float64)
-print("not symmetric:", bool(recall_async(chase, both_on, generator=fresh()).settled.all()))
-print("all at once:  ", bool(recall_sync(swing, both_on).settled.all()))
-print("in turn:      ", bool(recall_async(swing, both_on, generator=fresh()).settled.all()))
+unsettled = not recall_async(chase, both_on, generator=fresh()).settled.any()
+print("not symmetric, never at rest:", unsettled)
+print("symmetric, all at once, never at rest:", not recall_sync(swing, both_on).settled.any())
+settled = bool(recall_async(swing, both_on, generator=fresh()).settled.all())
+print("symmetric, in turn, comes to rest:", settled)
 
 # %% [markdown]
 # And the diagonal: a self-connection $w_{ii} > 0$ tells a neuron to stay as it is. Every state becomes
@@ -320,13 +320,14 @@ for name, share in counts.items():
 
 # %% [markdown]
 # It is often said that the network goes to the *nearest* attractor. It goes downhill, and valleys have
-# odd shapes. A counterexample is quickly found: a cue that is nearer to one stored pattern, and ends in
+# odd shapes. A counterexample is quickly found: a cue that lies nearer to one attractor, and ends in
 # another.
 
 # %%
 cue = flip(few[:1].repeat(4000, 1), 0.42, fresh(13))
 end = recall_async(hebbian(few), cue, generator=fresh(14)).states
 attractors = torch.cat(list(kinds.values()))
+kind_of = [name for name, group in kinds.items() for _ in group]
 distance = (cue[:, None] != attractors[None]).sum(2)
 reached = (end[:, None] == attractors[None]).all(2)
 arrived = reached.any(1)
@@ -336,9 +337,10 @@ glue("not_nearest", nearer.double().mean())
 glue("not_nearest_n", int(arrived.sum()))
 
 # %% tags=["nbval-check-output"]
-i = int(nearer.nonzero()[0])
-print(f"a cue at distance {int(distance[arrived][i].min())} from one attractor")
-print(f"went to another at distance {int(went[i])}")
+i = int((went - distance[arrived].amin(1)).argmax())  # the clearest case
+near, far = int(distance[arrived][i].argmin()), int(reached[arrived][i].int().argmax())
+print(f"a cue at distance {int(distance[arrived][i].min())} from {kind_of[near]}")
+print(f"went to {kind_of[far]} at distance {int(went[i])}")
 
 # %% [markdown]
 # Of {glue:text}`not_nearest_n:,d` cues with 42 % of the entries flipped, {glue:text}`not_nearest:.0%` did not go
@@ -346,11 +348,11 @@ print(f"went to another at distance {int(went[i])}")
 #
 # ## How much it holds
 #
-# Store ever more random patterns and start *at* each of them, without any noise. The other patterns disturb: the
-# field of neuron $i$ is its own pattern's $x_i (M-1)$ plus a sum of $(N-1)(M-1)$ random signs, so
-# with $N/M$ as the load the disturbance relative to the signal has a variance of about $N/M$. A few pixels
+# Store ever more random patterns and start *at* each of them, without any noise. The other patterns disturb: up to a factor, the
+# field of neuron $i$ is its own pattern's $x_i (M-1)$ plus a sum of $(N-1)(M-1)$ random signs, called the *crosstalk*. So
+# with $N/M$ as the load the crosstalk relative to the signal has a variance of about $N/M$. A few pixels
 # flip, which disturbs the others. Below a certain load this ends after some per cent of errors; above,
-# it goes on until nothing is left. Statistical physics puts the cliff at $0.138\,M$ for large $M$
+# it goes on until little is left (an overlap of {glue:text}`overlap_far:.1f` at a load of 0.22 here). Statistical physics puts the cliff at $0.138\,M$ for large $M$
 # {cite:p}`amit1985storing`; textbooks round to "about $0.14\,M$".
 
 # %%
@@ -369,7 +371,7 @@ with style():
         axes[0, 1].plot(x, [100 * point.exact for point in line], **look)
     for ax in axes[0]:
         ax.axvline(0.138, color=COLOURS["cut"], lw=1)
-        ax.set_xlabel("patterns a neuron, N / M")
+        ax.set_xlabel("patterns per neuron, N / M")
     axes[0, 0].annotate("0.138", (0.138, 0.42), xytext=(-32, 0), textcoords="offset points",
                         color=COLOURS["cut"])  # fmt: skip
     axes[0, 0].set(ylabel="overlap with the stored pattern", ylim=(0.2, 1.03))
@@ -377,7 +379,7 @@ with style():
     axes[0, 0].legend(loc="lower left")
 with_alt(
     fig,
-    "Two panels against the load from 0.05 to 0.22 patterns a neuron, for 100, 300 and 1000 neurons. "
+    "Two panels against the load from 0.05 to 0.22 patterns per neuron, for 100, 300 and 1000 neurons. "
     "Left, the overlap after recall: near 1, then a fall near 0.138 that is steeper for more neurons. Right, "
     "the share of patterns without any error: it falls long before, and earlier for more neurons.",
 )
@@ -389,6 +391,7 @@ big = {round(point.load, 2): point for point in curves[1000]}
 glue("overlap_before", big[0.12].overlap)
 glue("overlap_after", big[0.18].overlap)
 glue("exact_before", big[0.12].exact)
+glue("overlap_far", big[0.22].overlap)
 
 # %% tags=["nbval-check-output"]
 print("M = 1000, overlap above 0.95 at load 0.12:", big[0.12].overlap > 0.95)
@@ -449,7 +452,10 @@ with_alt(
     "stored in 50 neurons. The square falls first, then the cube, then the fourth power; the exponential "
     "and the softmax stay high to the end, far beyond as many patterns as neurons.",
 )
-show(fig, caption="Five interactions side by side. Cues have 5 of 50 entries flipped.")
+show(
+    fig,
+    caption="Five interactions side by side; the last is explained in the next section. Cues have 5 of 50 entries flipped.",
+)
 
 # %% tags=["nbval-check-output"]
 for name, line in dense.items():
@@ -459,8 +465,8 @@ for name, line in dense.items():
 # %% [markdown]
 # ## And it is attention
 #
-# Let the states be real vectors, and choose the energy whose minimum is found by the log of that sum of
-# exponentials {cite:p}`ramsauer2021hopfield`:
+# Let the states be real vectors, and take as energy the logarithm of that sum of exponentials, with a term that keeps the state
+# short {cite:p}`ramsauer2021hopfield`:
 #
 # $$
 # E = -\tfrac1\beta \ln \sum_n e^{\beta\, \boldsymbol x^{(n)} \cdot \boldsymbol s} + \tfrac12 \|\boldsymbol s\|^2 + \text{const}, \qquad
@@ -468,7 +474,7 @@ for name, line in dense.items():
 # $$ (eq-modern)
 #
 # Read the update again. The state is a query, the patterns are keys and values, the score is the dot product,
-# $1/\beta$ the temperature; with $\beta = 1/\sqrt D$ it is scaled dot-product attention, to the letter.
+# $1/\beta$ the temperature; with $\beta = 1/\sqrt D$ it is scaled dot-product attention without the projections.
 
 # %%
 patterns = torch.randn(7, 16, generator=fresh(17), dtype=torch.float64)
@@ -482,8 +488,9 @@ for beta in (0.3, 16**-0.5, 1.0, 5.0):
 
 # %% [markdown]
 # So one attention read is one step of an associative memory downhill. The inverse temperature decides what kind of memory it
-# is: a large $\beta$ brings back one pattern; a small one has a single valley, at the mean of all; in between
-# there are valleys that belong to *groups* of similar patterns.
+# is: a large $\beta$ brings back one pattern; a small one has a single valley, at the mean of all. In between, these seven random
+# patterns have one valley, dominated by one of them; where patterns come in groups, there are valleys for
+# groups {cite:p}`ramsauer2021hopfield`.
 
 # %%
 settings = (0.02, 0.1, 0.25, 1.0)
@@ -550,9 +557,10 @@ nearest = (labels[train][unmapped.argmax(1)] == labels[test]).double().mean().it
 glue("digits", accuracy(whole, test))
 glue("digits_nearest", nearest)
 glue("digits_beta", float(whole.log_beta.detach().exp()))
+glue("digits_unseen", len(test))
 
 # %% [markdown]
-# On 597 unseen digits it gets {glue:text}`digits:.1%`. The single most similar training image, by cosine and with
+# On {glue:text}`digits_unseen` unseen digits it gets {glue:text}`digits:.1%` (one seed, trained in this page). The single most similar training image, by cosine and with
 # nothing learned, gets {glue:text}`digits_nearest:.1%`. So the learned map gains nothing here, except that it compares in
 # 32 dimensions instead of 64: the memory does the work. Training changed $\beta$ from 4 to
 # {glue:text}`digits_beta:.1f`.
@@ -584,18 +592,24 @@ for count in (1, 5, 20, len(added)):
 show_table(
     ["nines stored", "nines", "other digits", "nines, 8 β", "other digits, 8 β"],
     [(n, *(f"{v:.0%}" for part in pair for v in part)) for n, pair in results.items()],
-    caption="A class that arrives after training: accuracy. No weight is changed but, on the right, β.",
+    caption="A class that arrives after training: accuracy. No weight is changed but, on the right, β. One seed, trained in this page.",
 )
+for name, (position, group) in {
+    "few": (0, 0), "few_sharp": (1, 0), "many_sharp": (1, 0), "others_sharp": (1, 1),
+}.items():  # fmt: skip
+    glue(f"nines_{name}", results[len(added) if name == "many_sharp" else 5][position][group])
 
 # %% tags=["nbval-check-output"]
-print("nines known before any is stored:", results[0][0][0] > 0)
+print("no nine known before any is stored:", results[0][0][0] == 0)
 print("most nines known after all are stored:", results[len(added)][0][0] > 0.7)
 print("5 nines, learned β:", f"{results[5][0][0]:.0%}")
 
 # %% [markdown]
 # The first column climbs late. With the learned $\beta$ a recall is a vote: five nines are outvoted by hundreds of fours and
 # threes that resemble the query a little. A larger $\beta$, the two columns on the right, listens to the few
-# nearest, and a handful of examples is enough. A memory that learns quickly and one that averages well want different
+# nearest: with five nines stored it knows {glue:text}`nines_few_sharp:.0%` of the nines instead of {glue:text}`nines_few:.0%`, and still
+# {glue:text}`nines_others_sharp:.0%` of the other digits. That is a beginning, not the {glue:text}`nines_many_sharp:.0%` that all stored nines
+# give. A memory that learns quickly and one that averages well want different
 # temperatures.
 
 # %%
@@ -615,7 +629,7 @@ assert results[5][1][0] > results[5][0][0] + 0.2
 #
 # ## What it took
 #
-# Nothing here needs a record: all runs are live, about a minute on one core. The largest is the
+# Nothing here needs a record: all runs are live, one seed each, about a minute on one core. The largest is the
 # capacity curve with a thousand neurons. The digits come with scikit-learn.
 #
 # ## Exercises

@@ -242,7 +242,7 @@ show_table(
         "recall",
     ],
     [cells(system) for system in SYSTEMS],
-    caption="Accuracy on fresh test data: copied symbols, and recalled values. One seed a run; processor time of an update as measured above.",
+    caption="Accuracy on fresh test data: copied symbols, and recalled values. One seed per run; processor time of an update as measured above.",
     source=[record for found in runs.values() for record in found],
 )
 show(
@@ -361,13 +361,13 @@ show(
         xlabel="step that is read",
         numbers=False,
     ),
-    caption="Where a trained reader looks while it answers three questions.",
+    caption="Where a trained reader looks while it answers three questions. One seed, trained in this page.",
 )
 
 # %% [markdown]
 # The first guess would be a division of labour: hop one finds the key, hop two steps on to the value. It is not what happens. Both hops look at the *value* of the key that
 # was asked, where the LSTM has already bound the two. After the same updates the reader with two hops has {glue:text}`accuracy_two:.1%` right and the one with a single hop
-# {glue:text}`accuracy_one:.1%`, where the values alone give {glue:text}`values_alone_small:.1%`. The second hop does no second thing. It gets off the plateau sooner (exercise 2).
+# {glue:text}`accuracy_one:.1%` (one seed each, trained in this page), where the values alone give {glue:text}`values_alone_small:.1%`. The second hop does no second thing. It gets off the plateau sooner (exercise 2).
 #
 # ## What a memory costs when the sequence grows
 #
