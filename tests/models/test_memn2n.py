@@ -119,7 +119,7 @@ def test_linear_start_ends_after_its_updates_and_is_kept_with_the_weights() -> N
     found, weights = early.hops(X[:1])  # judged while it lasts: it stays as it is
     close(found[0], straight)
     close(weights[0, 0], looked[0])
-    assert early.linear_left == 2
+    assert early.linear_left == 2 and early.warming_up and not model.warming_up
     other = network(linear_start=0, noise=0.0)
     other.load_state_dict(early.state_dict())
     close(other(X[:1])[0][0], straight)
