@@ -313,14 +313,14 @@ def _prune(targets: Mapping[str, Path], keep: int = 4) -> None:
                 seconds_file(old).unlink(missing_ok=True)
 
 
-def write_pairs(only: Iterable[str] = ()) -> None:
+def write_pairs(only: Iterable[str] = (), workers: int = 2) -> None:
     """Make the ``.ipynb`` of each chapter from its ``.py``, with the outputs of a run.
 
     Raises:
         NotebookError: a notebook failed, or one of Part II took too long (see `check_seconds`).
     """
     chapters = sources(only)
-    runs = run_all(chapters, {})
+    runs = run_all(chapters, {}, workers)
     check_seconds(runs)
     for path, executed in zip(chapters, runs.values(), strict=True):
         text = executed.read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tools import notebooks
+from tools import book, notebooks
 from tools.notebooks import (
     LIMIT,
     NotebookError,
@@ -46,6 +46,19 @@ def test_a_run_keeps_the_processor_s_seconds_of_its_kernel(tmp_path: Path) -> No
     for name, cell, least in (("busy", busy, 1.5), ("idle", "import time\ntime.sleep(1)", 0.01)):
         target = execute(chapter(tmp_path, cell), {}, tmp_path / f"{name}.ipynb")
         assert float(seconds_file(target).read_text()) >= least
+
+
+def test_pairs_are_made_by_as_many_workers_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def no_runs(chapters: list[Path], values: object, workers: int) -> dict[str, Path]:
+        asked.append(workers)
+        return {}
+
+    monkeypatch.setattr(notebooks, "sources", lambda only: [])
+    monkeypatch.setattr(notebooks, "run_all", no_runs)
+    assert book.main(["pairs", "20", "--workers", "3"]) == 0
+    assert asked == [3]
 
 
 def test_a_slow_chapter_of_part_two_is_refused(tmp_path: Path) -> None:
