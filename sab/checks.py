@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 
@@ -65,4 +66,31 @@ def shape(name: str, tensor: Tensor, expected: Sequence[int | None]) -> Tensor:
     if not fits:
         wanted = ", ".join("any" if size is None else str(size) for size in expected)
         raise ValueError(f"{name} has shape {tuple(tensor.shape)}: must be ({wanted})")
+    return tensor
+
+
+def dtype(name: str, tensor: Tensor, expected: torch.dtype) -> Tensor:
+    """Return ``tensor`` if its numbers are of the type ``expected``.
+
+    Raises:
+        ValueError: they are not.
+    """
+    if tensor.dtype != expected:
+        raise ValueError(f"{name} has dtype {tensor.dtype}: must be {expected}")
+    return tensor
+
+
+def within(name: str, tensor: Tensor, minimum: int, maximum: int) -> Tensor:
+    """Return ``tensor`` if it holds int64 numbers from ``minimum`` to ``maximum``.
+
+    Reading them makes a GPU's program wait, so this is for what comes from outside.
+
+    Raises:
+        ValueError: the type differs, or a number is out of range.
+    """
+    dtype(name, tensor, torch.int64)
+    outside = (tensor < minimum) | (tensor > maximum)
+    if bool(outside.any()):
+        found = int(tensor[outside][0])
+        raise ValueError(f"{name}: must be between {minimum} and {maximum}, got {found}")
     return tensor

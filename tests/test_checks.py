@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from sab.checks import finite_float, one_of, positive_int, shape
+from sab.checks import dtype, finite_float, one_of, positive_int, shape, within
 
 
 def test_good_values_come_back_unchanged() -> None:
@@ -21,6 +21,11 @@ def test_good_values_come_back_unchanged() -> None:
     assert finite_float("p", 0.5, minimum=0.5, maximum=0.5) == 0.5
     x = torch.zeros(2, 3)
     assert shape("x", x, (None, 3)) is x
+    assert dtype("x", x, torch.float32) is x
+    labels = torch.tensor([0, 2])
+    assert within("labels", labels, 0, 2) is labels
+    nothing = torch.zeros(0, dtype=torch.int64)
+    assert within("labels", nothing, 0, 2) is nothing
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.0, "1", None, True])
@@ -62,3 +67,13 @@ def test_shape_refuses(expected: tuple[int | None, ...]) -> None:
         shape("x", torch.zeros(2, 3), expected)
     wanted = ", ".join("any" if size is None else str(size) for size in expected)
     assert str(error.value).endswith(f"must be ({wanted})")
+
+
+def test_dtype_and_within_refuse() -> None:
+    with pytest.raises(ValueError, match=r"x has dtype torch\.float32: must be torch\.bool"):
+        dtype("x", torch.zeros(2), torch.bool)
+    with pytest.raises(ValueError, match=r"y has dtype torch\.float32: must be torch\.int64"):
+        within("y", torch.zeros(2), 0, 2)
+    for value in (-1, 3):
+        with pytest.raises(ValueError, match=rf"y: must be between 0 and 2, got {value}"):
+            within("y", torch.tensor([1, value]), 0, 2)

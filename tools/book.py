@@ -109,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         if options.command == "pairs":
-            write_pairs(options.notebooks)
+            write_pairs(options.notebooks, options.workers)
         elif options.command == "nbval":
             nbval(options.notebooks, options.workers)
         elif options.command == "linkcheck":

@@ -27,6 +27,9 @@ from tools.paths import CACHE, NOTEBOOKS, ROOT
 
 Value = int | float | str | bool
 
+LIMITED = range(20, 27)  # Part II: the chapters whose live cells have a limit
+LIMIT = 90.0  # seconds of a processor a chapter, its kernel's start with them
+
 ENVIRONMENT = {
     # One thread a notebook: two run at a time, and sums do not depend on the number of threads.
     "OMP_NUM_THREADS": "1",
@@ -142,6 +145,9 @@ def cached(source: Path, values: Mapping[str, Value], shared: str | None = None)
 def execute(source: Path, values: Mapping[str, Value], target: Path) -> Path:
     """Run one notebook from the first cell to the last and store it at ``target``.
 
+    Beside it, under `seconds_file`, is stored what it took of a processor. That is the kernel's own
+    time, which does not grow where other programs hold the cores.
+
     Raises:
         NotebookError: a cell failed, the kernel died, or the run stopped before the last cell.
     """
@@ -156,6 +162,7 @@ def execute(source: Path, values: Mapping[str, Value], target: Path) -> Path:
         before, after = Path(folder) / "before.ipynb", Path(folder) / "after.ipynb"
         nbformat.write(notebook, before)
         problem: BaseException | None = None
+        spent = _children_seconds()
         try:
             papermill.execute_notebook(
                 before,
@@ -169,12 +176,44 @@ def execute(source: Path, values: Mapping[str, Value], target: Path) -> Path:
             )
         except (Exception, KeyboardInterrupt) as error:
             problem = error
+        spent = _children_seconds() - spent
         done = nbformat.read(after, as_version=4) if after.exists() else notebook
         _check_run(done, name, problem)
         partial = target.with_suffix(f".{os.getpid()}.part")
         nbformat.write(_tidy(done), partial)
         partial.replace(target)
+        seconds_file(target).write_text(f"{spent:.1f}\n", encoding="utf-8")
     return target
+
+
+def _children_seconds() -> float:
+    """Processor's seconds of all child processes that have ended, kernels among them."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def seconds_file(executed: Path) -> Path:
+    """Where the processor's seconds of a stored run are."""
+    return executed.with_suffix(".seconds")
+
+
+def check_seconds(executed: Mapping[str, Path]) -> None:
+    """Refuse runs of Part II's chapters that took more of a processor than they may.
+
+    Args:
+        executed: chapter → its stored run, as `run_all` returns them.
+
+    Raises:
+        NotebookError: one took longer; the message names all that did.
+    """
+    slow = []
+    for stem, path in executed.items():
+        if int(stem[:2]) in LIMITED and seconds_file(path).exists():
+            seconds = float(seconds_file(path).read_text(encoding="utf-8"))
+            if seconds > LIMIT:
+                slow.append(f"{stem}: {seconds:.0f} s of a processor, at most {LIMIT:.0f} s")
+    if slow:
+        raise NotebookError("live cells take too long: " + "; ".join(slow))
 
 
 def _timed(source: Path, values: Mapping[str, Value], target: Path) -> float:
@@ -252,7 +291,11 @@ def run_all(chapters: list[Path], values: Mapping[str, Value], workers: int = 2)
             jobs = {pool.submit(_timed, p, values, targets[p.stem]): p for p in missing}
             try:
                 for job in as_completed(jobs):
-                    print(f"  ran {jobs[job].stem} in {job.result():.0f} s", flush=True)
+                    stem, seconds = jobs[job].stem, job.result()
+                    cpu = float(seconds_file(targets[stem]).read_text(encoding="utf-8"))
+                    print(
+                        f"  ran {stem} in {seconds:.0f} s, {cpu:.0f} s of a processor", flush=True
+                    )
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -267,16 +310,19 @@ def _prune(targets: Mapping[str, Path], keep: int = 4) -> None:
         for old in runs[keep:]:
             if old != targets[stem]:
                 old.unlink(missing_ok=True)
+                seconds_file(old).unlink(missing_ok=True)
 
 
-def write_pairs(only: Iterable[str] = ()) -> None:
+def write_pairs(only: Iterable[str] = (), workers: int = 2) -> None:
     """Make the ``.ipynb`` of each chapter from its ``.py``, with the outputs of a run.
 
     Raises:
-        NotebookError: a notebook failed.
+        NotebookError: a notebook failed, or one of Part II took too long (see `check_seconds`).
     """
     chapters = sources(only)
-    for path, executed in zip(chapters, run_all(chapters, {}).values(), strict=True):
+    runs = run_all(chapters, {}, workers)
+    check_seconds(runs)
+    for path, executed in zip(chapters, runs.values(), strict=True):
         text = executed.read_text(encoding="utf-8")
         pair = path.with_suffix(".ipynb")
         if not pair.exists() or pair.read_text(encoding="utf-8") != text:

@@ -137,7 +137,11 @@ class Trainer:
     # One evaluation ---------------------------------------------------------------------------
 
     def judge(self) -> dict[str, Any]:
-        """Evaluate on held-out data, keep the model if it is the best, decide whether to stop."""
+        """Evaluate on held-out data, keep the model if it is the best, decide whether to stop.
+
+        A model that says it is ``warming_up`` is not yet what it will be: it is judged, but neither
+        chosen nor solved, and patience does not run.
+        """
         self.catch_up()
         at, config = self.at, self.config
         metrics, places = evaluate(self.model, self.task, self.feed.held_out(), self.device)
@@ -153,6 +157,8 @@ class Trainer:
         entry["seconds"] = round(self.seconds(), 3)
         at.history.append(records.finite(entry))
         at.window = Window()
+        if getattr(self.model, "warming_up", False):
+            return entry
         if math.isfinite(value) and (at.best_value is None or sign * (value - at.best_value) > 0):
             at.best_value, at.best_update, at.since_better = value, at.update, 0
             self.best = {k: v.detach().clone() for k, v in self.model.state_dict().items()}

@@ -153,6 +153,8 @@ def weight_matrices(
             marks = range(size) if names is not None or size <= 12 else range(0, size, 5)
             labels = [names[i] if names is not None else str(i + 1) for i in marks]
             getattr(ax, f"set_{which}ticks")(list(marks), labels)
+            if which == "x" and max(map(len, labels)) > 2 and names is not None:
+                ax.tick_params(axis="x", rotation=60)  # words side by side would overlap
         ax.set_xlabel(xlabel)
         ax.set_ylabel(ylabel)
     if image is not None:
@@ -165,7 +167,9 @@ def weight_matrices(
         for title, array in panels.items()
     )
     return with_alt(
-        fig, alt or f"Attention weights, each row a {ylabel}, each column a {xlabel}: {told}."
+        fig,
+        alt
+        or f"Attention weights; rows: {ylabel}; columns: {xlabel}. {told[0].upper()}{told[1:]}.",
     )
 
 

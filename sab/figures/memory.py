@@ -149,6 +149,7 @@ def addressing_stages(stages: Mapping[str, Any], *, alt: str | None = None) -> F
         ax.set_ylabel(name, rotation=0, ha="right", va="center")
     axes[-1, 0].set_xlabel("slot")
     axes[-1, 0].set_xticks(slots)
+    fig.supylabel("weight", fontsize=axes[-1, 0].xaxis.label.get_size())
     told = "; ".join(
         f"{name}: slot {int(array.argmax()) + 1} has {array.max():.2f}"
         for name, array in arrays.items()

@@ -65,7 +65,7 @@ def beam(
     Args:
         model: in the mode it is wanted in (``eval`` for answers without dropout).
         x: (B, N) int64, the source.
-        width: beginnings kept.
+        width: beginnings kept; there may be fewer, and then the best answer is found.
         longest: steps at most, `END` included; ``None``: the model's.
         lengths: (B,), real symbols of each source; ``None``: those before the first `PAD`.
         power: answers are ranked by log-probability / length^power; 0 favours short ones.

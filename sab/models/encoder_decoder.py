@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sab.checks import one_of, positive_int, shape
+from sab.checks import one_of, positive_int, shape, within
 from sab.models.multi_head import MultiHead
 from sab.ops.attention import causal_mask, padding_mask
 from sab.ops.positions import sinusoidal
@@ -139,10 +139,14 @@ class EncoderDecoder(nn.Module):
         )
         self.answer = nn.Linear(c.width, c.symbols)
 
+    def _check_symbols(self, name: str, symbols: Tensor, batch: int | None = None) -> None:
+        """Refuse what is no sequence of symbols (the one for the beginning is the model's own)."""
+        shape(name, symbols, (batch, None))
+        if symbols.numel() == 0:
+            raise ValueError(f"{name} has shape {tuple(symbols.shape)}: must not be empty")
+        within(name, symbols, 0, self.config.symbols - 1)
+
     def _embedded(self, name: str, symbols: Tensor) -> Tensor:
-        shape(name, symbols, (None, None))
-        if bool((symbols < 0).any() | (symbols > self.config.symbols).any()):
-            raise ValueError(f"{name}: symbols must be between 0 and {self.config.symbols - 1}")
         x = self.embed(symbols)
         steps = symbols.shape[1]
         if self.config.positions == "sinusoidal":
@@ -163,6 +167,7 @@ class EncoderDecoder(nn.Module):
         Raises:
             ValueError: a shape, a symbol or a length does not fit.
         """
+        self._check_symbols("source", source)
         x = self._embedded("source", source)
         mask = None if lengths is None else padding_mask(lengths, source.shape[1])[:, None, None]
         for layer in self.encoder:
@@ -176,7 +181,7 @@ class EncoderDecoder(nn.Module):
             ValueError: a shape, a symbol or a length does not fit.
         """
         memory = self.encode(source, lengths)
-        shape("target", target, (source.shape[0], None))
+        self._check_symbols("target", target, source.shape[0])
         told = functional.pad(target[:, :-1], (1, 0), value=self.config.symbols)
         return self._decode(told, memory, lengths)
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sab.checks import finite_float, positive_int, shape
+from sab.checks import finite_float, positive_int, shape, within
 from sab.ops.attention import attention_weights
 
 
@@ -66,15 +66,11 @@ class HopfieldClassifier(nn.Module):
         """Add examples (P, input_size) with labels (P,) to the memory.
 
         Raises:
-            ValueError: a shape does not fit, or a label lies outside 0 … output_size-1.
+            ValueError: a shape does not fit, or a label is not an int64 from 0 to output_size-1.
         """
         shape("examples", examples, (None, self.config.input_size))
         shape("labels", labels, (len(examples),))
-        if (
-            len(labels)
-            and not 0 <= int(labels.min()) <= int(labels.max()) < self.config.output_size
-        ):
-            raise ValueError(f"labels: must be between 0 and {self.config.output_size - 1}")
+        within("labels", labels, 0, self.config.output_size - 1)
         self.examples = torch.cat([self.examples, examples.to(self.examples)])
         self.labels = torch.cat([self.labels, labels.to(self.labels)])
 

@@ -14,8 +14,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sab.checks import finite_float, one_of, positive_int
-from sab.ops.attention import Read, argmax_read, reinforce_loss, sampled_read, soft_read
+from sab.checks import finite_float, one_of, positive_int, shape, within
+from sab.ops.attention import (
+    Read,
+    argmax_read,
+    check_mask,
+    reinforce_loss,
+    sampled_read,
+    soft_read,
+)
 from sab.ops.scores import bilinear
 
 MODES = ("soft", "hard")
@@ -62,16 +69,39 @@ class LookupModel(nn.Module):
         """Scores (B, N) of keys (B, N, width) for a query (B, width)."""
         return bilinear(keys, query, self.w)
 
-    def forward(self, keys: Tensor, values: Tensor, query: Tensor) -> Read:
+    def _real(
+        self, keys: Tensor, values: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Keys and values with zeros where the mask forbids: padding may hold anything."""
+        shape("keys", keys, (None, None, self.config.width))
+        batch, items, _ = keys.shape
+        shape("values", values, (batch, items, None))
+        if mask is None:
+            return keys, values, None
+        shape("mask", mask, (batch, items))
+        check_mask(keys[..., 0], mask)
+        padded = ~mask[..., None]
+        return keys.masked_fill(padded, 0.0), values.masked_fill(padded, 0.0), mask
+
+    def forward(
+        self, keys: Tensor, values: Tensor, query: Tensor, mask: Tensor | None = None
+    ) -> Read:
         """The read (B, classes) with its weights: the mean if soft, the likeliest item if hard.
 
+        Args:
+            keys: (B, N, width).
+            values: (B, N, classes).
+            query: (B, width).
+            mask: (B, N) bool, True at real items; ``None``: all are real.
+
         Raises:
-            ValueError: a shape does not fit.
+            ValueError: a shape or the mask does not fit.
         """
+        keys, values, mask = self._real(keys, values, mask)
         scores = self.scores(keys, query)
         if self.config.mode == "soft":
-            return soft_read(scores, values)
-        read = argmax_read(scores, values)
+            return soft_read(scores, values, mask)
+        read = argmax_read(scores, values, mask)
         return Read(read.output, read.weights)
 
     def loss(
@@ -81,19 +111,23 @@ class LookupModel(nn.Module):
         query: Tensor,
         label: Tensor,
         generator: torch.Generator | None = None,
+        mask: Tensor | None = None,
     ) -> Tensor:
         """Training loss, a scalar.
 
         ``soft``: cross-entropy of the mean read. ``hard``: one item is drawn; the reward is 1 if
-        it holds the right class, else 0; ``offset`` is added to both.
+        it holds the right class, else 0; ``offset`` is added to both. Arguments as for `forward`.
 
         Raises:
-            ValueError: a shape does not fit.
+            ValueError: a shape, the mask or a label (int64) does not fit.
         """
+        keys, values, mask = self._real(keys, values, mask)
+        shape("label", label, (len(keys),))
+        within("label", label, 0, values.shape[2] - 1)
         if self.config.mode == "soft":
-            read = self(keys, values, query).output
+            read = self(keys, values, query, mask).output
             return functional.nll_loss(read.clamp_min(SMALLEST).log(), label)
-        drawn = sampled_read(self.scores(keys, query), values, generator=generator)
+        drawn = sampled_read(self.scores(keys, query), values, mask, generator=generator)
         reward = drawn.output.gather(1, label[:, None])[:, 0] + self.config.offset
         usual = self.mean_reward if self.config.baseline else 0.0
         now, decay = float(reward.mean()), self.config.decay

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from sab.checks import finite_float, positive_int, shape
+from sab.checks import dtype, finite_float, positive_int, shape
 
 State = tuple[Tensor, Tensor]
 
@@ -53,7 +53,7 @@ def add_forget_bias(bias: Tensor, value: float) -> None:
 
 
 def check_input(x: Tensor, input_size: int, lengths: Tensor | None) -> None:
-    """Refuse an input of the wrong shape, an empty one, or lengths out of range.
+    """Refuse an input of the wrong shape, an empty one, or lengths not int64 or out of range.
 
     Raises:
         ValueError: see above.
@@ -63,6 +63,7 @@ def check_input(x: Tensor, input_size: int, lengths: Tensor | None) -> None:
         raise ValueError(f"x has shape {tuple(x.shape)}: needs at least one sequence and one step")
     if lengths is not None:
         shape("lengths", lengths, (x.shape[0],))
+        dtype("lengths", lengths, torch.int64)
         if lengths.min() < 1 or lengths.max() > x.shape[1]:
             raise ValueError(f"lengths={lengths.tolist()}: each must be between 1 and {x.shape[1]}")
 

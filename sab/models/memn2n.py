@@ -125,6 +125,11 @@ class MemN2N(nn.Module):
         self.between = None if adjacent else nn.Linear(c.hidden_size, c.hidden_size, bias=False)
         self.register_buffer("linear_left", torch.tensor(float(c.linear_start)))
 
+    @property
+    def warming_up(self) -> bool:
+        """Whether scores are still used without softmax: a trainer chooses no such model."""
+        return bool(self.linear_left > 0)
+
     def _vectors(self, x: Tensor, present: Tensor) -> Tensor:
         """Every row of the table by every set of word vectors: (B, 1 + S, count, d)."""
         weights = ENCODINGS[self.config.encoding](present, self.config.hidden_size)
@@ -157,7 +162,7 @@ class MemN2N(nn.Module):
             old = self.ages[ages(told, empty)] if empty else self.ages[: told.shape[1]]
             kinds = self.ages.shape[1]
             stored = torch.cat([stored[:, :, :kinds] + old, stored[:, :, kinds:]], 2)
-        linear = bool(self.linear_left > 0)
+        linear = self.warming_up
         if self.training and linear:
             self.linear_left -= 1
         adjacent = c.tying == "adjacent"

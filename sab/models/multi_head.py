@@ -9,7 +9,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sab.checks import positive_int, shape
+from sab.checks import dtype, positive_int, shape
 from sab.ops.attention import Read, check_mask, scaled_dot_product
 
 
@@ -42,11 +42,22 @@ class MultiHead(nn.Module):
         batch, count, _ = x.shape
         return x.view(batch, count, self.heads, -1).transpose(1, 2)
 
-    def _projected(self, queries: Tensor, memories: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries (B, heads, M, width / heads), keys and values of all heads."""
+    def _projected(
+        self, queries: Tensor, memories: Tensor | None, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (B, heads, M, width / heads), keys and values of all heads.
+
+        A memory that no query may read is zeros here, so there it may hold anything.
+        """
         memories = queries if memories is None else memories
         shape("queries", queries, (None, None, self.width))
         shape("memories", memories, (queries.shape[0], None, self.width))
+        dtype("memories", memories, queries.dtype)
+        if mask is not None:
+            batch, asking, _ = queries.shape
+            like = queries.new_empty(1).expand(batch, self.heads, asking, memories.shape[1])
+            check_mask(like, mask)
+            memories = memories.masked_fill(~_read_by_any(mask), 0.0)
         return (
             self._split(self.query(queries)),
             self._split(self.key(memories)),
@@ -62,15 +73,16 @@ class MultiHead(nn.Module):
             queries: (B, M, width).
             memories: (B, N, width), keys and values both.
             mask: boolean, broadcastable to (B, heads, M, N): (M, N) for a causal mask,
-                ``padding[:, None, None]`` for a padding mask (B, N).
+                ``padding[:, None, None]`` for a padding mask (B, N). A memory that no query may
+                read may hold anything; as a query, in self-attention, it has to be finite.
 
         Returns:
             Outputs (B, M, width) and weights (B, heads, M, N).
 
         Raises:
-            ValueError: a shape or the mask does not fit, or the mask empties a row.
+            ValueError: a shape, a type or the mask does not fit, or the mask empties a row.
         """
-        found = scaled_dot_product(*self._projected(queries, memories), mask)
+        found = scaled_dot_product(*self._projected(queries, memories, mask), mask)
         joined = found.output.transpose(1, 2).flatten(2)
         return Read(self.output(joined), found.weights)
 
@@ -78,8 +90,15 @@ class MultiHead(nn.Module):
         self, queries: Tensor, memories: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
         """Outputs (B, M, width) alone, without keeping the weights; see `read`."""
-        q, k, v = self._projected(queries, memories)
-        if mask is not None:
-            check_mask(q.new_empty(1).expand(*q.shape[:3], k.shape[2]), mask)
+        q, k, v = self._projected(queries, memories, mask)
         seen = functional.scaled_dot_product_attention(q, k, v, mask)
         return self.output(seen.transpose(1, 2).flatten(2))
+
+
+def _read_by_any(mask: Tensor) -> Tensor:
+    """Which memories any query of any head may read: (B, N, 1), or (1, N, 1) for all samples.
+
+    ``mask`` broadcasts to (B, heads, M, N).
+    """
+    whole = mask[(None,) * (4 - mask.dim())]
+    return whole.any(2).any(1)[..., None]

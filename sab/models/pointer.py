@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from sab.checks import positive_int, shape
+from sab.checks import positive_int, shape, within
 from sab.models.lstm import check_input
 from sab.ops.attention import padding_mask
 
@@ -83,24 +83,26 @@ class Pointer(nn.Module):
             x: (B, N, input_size).
             targets: (B, N) int64, the right elements: step m is told those before it ("teacher
                 forcing"). ``None``: it is told its own choices, the likeliest at each step.
-            lengths: (B,), elements of each sample; the others are padding. A sample's logits
-                beyond its own number of steps say nothing.
+            lengths: (B,), elements of each sample; the others are padding and may hold anything. A
+                sample's logits beyond its own number of steps say nothing.
 
         Raises:
-            ValueError: a shape, a length or a target does not fit.
+            ValueError: a shape, a length or a target does not fit, or a target is padding.
         """
         check_input(x, self.config.input_size, lengths)
         batch, count, _ = x.shape
         valid = x.new_ones(batch, count, dtype=torch.bool)
         if lengths is not None:
             valid = padding_mask(lengths, count)
+            x = x.masked_fill(~valid[:, :, None], 0.0)
         keys, state = self._encode(x, lengths)
         begin = self.start.expand(batch, 1, -1)
         if targets is None:
             return self._follow(x, keys, state, begin, valid), None
         shape("targets", targets, (batch, count))
-        if bool((targets < 0).any() | (targets >= count).any()):
-            raise ValueError(f"targets: must be between 0 and {count - 1}")
+        within("targets", targets, 0, count - 1)
+        if lengths is not None and bool((valid & (targets >= lengths[:, None])).any()):
+            raise ValueError("targets: must not point at padding within a sample's own steps")
         told = x.gather(1, targets[:, :-1, None].expand(-1, -1, x.shape[2]))
         hidden, _ = self.decoder(torch.cat([begin, told], 1), state)
         chosen = nn.functional.one_hot(targets, count).bool()

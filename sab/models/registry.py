@@ -42,7 +42,8 @@ MODELS: dict[str, tuple[type, type[nn.Module]]] = {
 def register(name: str, config_class: type, model_class: type[nn.Module]) -> None:
     """Add a model: ``model_class(config_class(...))`` must give a module.
 
-    The module is called as ``model(x) → (logits, state)``.
+    The module is called as ``model(x) → (logits, state)``. While a module says that it is
+    ``warming_up`` (an attribute, if it has it), a run does not choose its weights.
 
     Args:
         name: what `build` will know it by.

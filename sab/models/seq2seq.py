@@ -224,5 +224,5 @@ class Seq2Seq(nn.Module):
 
 
 def _check_symbols(name: str, symbols: Tensor, count: int) -> None:
-    if symbols.is_floating_point() or bool((symbols < 0).any() | (symbols >= count).any()):
+    if symbols.dtype != torch.int64 or bool((symbols < 0).any() | (symbols >= count).any()):
         raise ValueError(f"{name}: must be int64 symbols between 0 and {count - 1}")

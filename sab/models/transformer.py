@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from sab.checks import positive_int
 from sab.models.encoder_decoder import EncoderLayer
 from sab.models.lstm import LSTM, LSTMConfig, check_input
-from sab.ops.attention import causal_mask
+from sab.ops.attention import causal_mask, padding_mask
 from sab.ops.positions import sinusoidal
 
 TOLERANCE = 0.2  # of the LSTM's parameters
@@ -61,7 +61,7 @@ class Transformer(nn.Module):
     """A Transformer encoder with a linear read-out at every position.
 
     Shapes: x (B, T, input_size) → logits (B, T, output_size) and ``None``: it has no state. A class
-    is read at the last position, which sees all of them.
+    is read at the last position, or any real one: it sees all of them unless ``causal``.
     """
 
     def __init__(self, config: TransformerConfig | None = None) -> None:
@@ -79,18 +79,31 @@ class Transformer(nn.Module):
         self.norm = nn.LayerNorm(config.hidden_size)
         self.readout = nn.Linear(config.hidden_size, config.output_size)
 
-    def forward(self, x: Tensor, state: None = None) -> tuple[Tensor, None]:
+    def forward(
+        self, x: Tensor, state: None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, None]:
         """Logits (B, T, output_size), and no state.
 
+        Args:
+            x: (B, T, input_size).
+            state: ``None``: it has none.
+            lengths: (B,) int64, valid steps of each sample; ``None``: all T. What stands behind
+                them may be anything, and the logits there say nothing.
+
         Raises:
-            ValueError: a shape does not fit, or a state is given.
+            ValueError: a shape or a length does not fit, or a state is given.
         """
-        check_input(x, self.config.input_size, None)
+        check_input(x, self.config.input_size, lengths)
         if state is not None:
             raise ValueError("state: a Transformer has none to go on from")
+        mask = causal_mask(x.shape[1], x.device) if self.config.causal else None
+        if lengths is not None:
+            keep = padding_mask(lengths, x.shape[1])
+            x = x.masked_fill(~keep[:, :, None], 0.0)
+            seen = keep[:, None, None]
+            mask = seen if mask is None else seen & mask
         places = torch.arange(x.shape[1], device=x.device)
         y = self.embed(x) + sinusoidal(places, self.config.hidden_size).to(x.dtype)
-        mask = causal_mask(x.shape[1], x.device) if self.config.causal else None
         for block in self.blocks:
             y = block(y, mask)
         return self.readout(self.norm(y)), None

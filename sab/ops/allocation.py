@@ -25,9 +25,11 @@ def retention(free: Tensor, reading: Tensor) -> Tensor:
         (B, N).
 
     Raises:
-        ValueError: a shape does not fit.
+        ValueError: a shape does not fit, or no head reads.
     """
     shape("reading", reading, (None, None, None))
+    if reading.shape[1] < 1:
+        raise ValueError(f"reading has shape {tuple(reading.shape)}: needs a reading head")
     shape("free", free, tuple(reading.shape[:2]))
     kept = 1 - free[..., None] * reading
     out = kept[:, 0]
@@ -126,6 +128,6 @@ def follow(links: Tensor, reading: Tensor, way: str) -> Tensor:
         ValueError: a shape does not fit, or an unknown way.
     """
     one_of("way", way, ("forward", "backward"))
-    shape("links", links, (reading.shape[0], None, reading.shape[-1]))
-    shape("reading", reading, (None, None, links.shape[1]))
+    shape("reading", reading, (None, None, None))
+    shape("links", links, (reading.shape[0], reading.shape[2], reading.shape[2]))
     return reading @ (links.transpose(1, 2) if way == "forward" else links)

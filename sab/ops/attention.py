@@ -2,7 +2,8 @@
 
 Shapes: batch B, queries M, memories N, heads H, widths d (keys) and v (values). Scores come from
 `sab.ops.scores`. A mask is boolean and says ``True`` where a memory may be read. What it forbids
-gets weight and gradient exactly 0, so padding never changes a read as long as it is finite.
+gets weight and gradient exactly 0, so padding never changes a read as long as it is finite; the
+models put zeros where padding stands, so that there it may hold anything.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sab.checks import finite_float, positive_int, shape
+from sab.checks import dtype, finite_float, positive_int, shape
 
 
 class Read(NamedTuple):
@@ -43,8 +44,11 @@ def check_mask(scores: Tensor, mask: Tensor | None) -> None:
     """Refuse a mask that does not fit ``scores`` (…, N), or that leaves a row nothing to read.
 
     Raises:
-        ValueError: it is not boolean, does not broadcast to the scores, or masks a whole row.
+        ValueError: it is not boolean, does not broadcast to the scores, or masks a whole row; or
+            the scores have no axis of memories, or no memory.
     """
+    if scores.dim() == 0:
+        raise ValueError("scores has shape (): must be (…, N), with a memory to read")
     if mask is None:
         if scores.shape[-1] == 0:
             raise ValueError(f"scores has shape {tuple(scores.shape)}: needs a memory to read")
@@ -80,7 +84,8 @@ def attention_weights(
     """Softmax over the memories that may be read: the attention distribution.
 
     Args:
-        scores: (…, N), unitless.
+        scores: (…, N), unitless. Their values are not looked at: a NaN among them, or a row of
+            -inf alone, gives a row of NaN, so that training finds out that it diverged.
         mask: boolean, broadcastable to the scores.
         temperature: what the scores are divided by; near 0 the choice becomes hard.
 
@@ -115,12 +120,13 @@ def soft_read(
         temperature: as in `attention_weights`.
 
     Raises:
-        ValueError: a shape, the mask or the temperature does not fit.
+        ValueError: a shape, a type, the mask or the temperature does not fit.
 
     Source: Bahdanau et al. 2015, equation 5; key-value: Miller et al. 2016, section 3.1.
     """
     _check_values(scores, values)
     weights = attention_weights(scores, mask, temperature)
+    dtype("values", values, weights.dtype)
     return Read((weights[:, None] @ values)[:, 0], weights)
 
 
@@ -204,10 +210,11 @@ def padding_mask(lengths: Tensor, steps: int) -> Tensor:
     """Boolean (B, steps): ``True`` on each sequence's first ``lengths`` steps.
 
     Raises:
-        ValueError: a length lies outside 1 … ``steps``.
+        ValueError: the lengths are not int64, or one lies outside 1 … ``steps``.
     """
     positive_int("steps", steps)
     shape("lengths", lengths, (None,))
+    dtype("lengths", lengths, torch.int64)
     if bool((lengths < 1).any() | (lengths > steps).any()):
         raise ValueError(f"lengths={lengths.tolist()}: each must be between 1 and {steps}")
     return torch.arange(steps, device=lengths.device) < lengths[:, None]
@@ -228,7 +235,7 @@ def scaled_dot_product(
         Outputs (…, M, v) and weights (…, M, N).
 
     Raises:
-        ValueError: a shape or the mask does not fit.
+        ValueError: a shape, a type or the mask does not fit.
 
     Source: Vaswani et al. 2017, equation 1.
     """
@@ -237,6 +244,8 @@ def scaled_dot_product(
         raise ValueError(f"queries has shape {tuple(queries.shape)}: must be (…, M, d)")
     shape("keys", keys, (*leading, None, queries.shape[-1]))
     shape("values", values, (*leading, keys.shape[-2], None))
+    dtype("keys", keys, queries.dtype)
+    dtype("values", values, queries.dtype)
     scores = queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
     weights = attention_weights(scores, mask)
     return Read(weights @ values, weights)

@@ -3,6 +3,9 @@
 Shapes: patterns P, neurons M, batch B. Binary states are -1 or +1, in a floating-point tensor.
 Three memories: Hopfield's (a matrix of weights), the dense one (the patterns, an interaction
 function F), and the modern one (the patterns, continuous states, a softmax).
+
+Where the patterns are the memory, a ``mask``, boolean and broadcastable to (B, P), says ``True``
+where a state may recall a pattern. A pattern that no state may recall can hold anything.
 """
 
 from __future__ import annotations
@@ -14,8 +17,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from sab.checks import finite_float, one_of, positive_int, shape
-from sab.ops.attention import attention_weights
+from sab.checks import dtype, finite_float, one_of, positive_int, shape
+from sab.ops.attention import attention_weights, check_mask
 
 SCALES = ("patterns", "neurons")
 
@@ -75,13 +78,14 @@ def hetero_hebbian(keys: Tensor, values: Tensor) -> Tensor:
     """Weights (L, M) that answer a key (M) with its value (L): hetero-association.
 
     Raises:
-        ValueError: a pattern is not binary, or the numbers of keys and values differ.
+        ValueError: a pattern is not binary, or the numbers or types of keys and values differ.
 
     Source: Kohonen 1972, the correlation matrix memory.
     """
     check_binary("keys", keys)
     check_binary("values", values)
     shape("values", values, (keys.shape[0], None))
+    dtype("values", values, keys.dtype)
     return values.T @ keys / keys.shape[1]
 
 
@@ -89,15 +93,17 @@ def _check_network(w: Tensor, states: Tensor, bias: Tensor | None) -> None:
     check_binary("states", states)
     size = states.shape[1]
     shape("w", w, (size, size))
+    dtype("w", w, states.dtype)
     if bias is not None:
         shape("bias", bias, (size,))
+        dtype("bias", bias, states.dtype)
 
 
 def energy(w: Tensor, states: Tensor, bias: Tensor | None = None) -> Tensor:
     """Energy ``-½ Σ_ij w_ij s_i s_j - Σ_i b_i s_i`` of each state (B, M) → (B,).
 
     Raises:
-        ValueError: a shape does not fit, or a state is not binary.
+        ValueError: a shape or a type does not fit, or a state is not binary.
 
     Source: Hopfield 1982, equation 7, with a bias.
     """
@@ -131,7 +137,7 @@ def recall_async(
         generator: decides the order.
 
     Raises:
-        ValueError: a shape does not fit, a state is not binary, or ``sweeps`` is below 1.
+        ValueError: a shape or a type does not fit, a state is not binary, or ``sweeps`` is below 1.
 
     Source: Hopfield 1982, equation 1.
     """
@@ -195,18 +201,53 @@ def polynomial(degree: int) -> Interaction:
     return lambda overlap: overlap**degree
 
 
-def dense_energy(patterns: Tensor, states: Tensor, interaction: Interaction) -> Tensor:
-    """Energy ``-Σ_μ F(x^μ · s)`` of each state (B, M) → (B,).
+def _real(patterns: Tensor, states: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """The patterns with zeros where none may be recalled, and the mask as (B, P).
 
     Raises:
-        ValueError: a shape does not fit, or an entry is not -1 or +1.
+        ValueError: a shape, a type or the mask does not fit.
+    """
+    shape("patterns", patterns, (None, None))
+    if len(patterns) == 0:
+        raise ValueError(f"patterns has shape {tuple(patterns.shape)}: needs a pattern to recall")
+    shape("states", states, (None, patterns.shape[1]))
+    dtype("states", states, patterns.dtype)
+    if mask is None:
+        return patterns, None
+    like = patterns.new_empty(1).expand(len(states), len(patterns))
+    check_mask(like, mask)
+    whole = mask.expand(like.shape)
+    return patterns.masked_fill(~whole.any(0)[:, None], 0.0), whole
+
+
+def _real_binary(
+    patterns: Tensor, states: Tensor, mask: Tensor | None, interaction: Interaction
+) -> tuple[Tensor, Tensor | None]:
+    """As `_real`, for patterns and states of -1 and +1; a pattern that is not recalled gets +1."""
+    if not callable(interaction):
+        raise ValueError(f"interaction={interaction!r}: must be a function, as polynomial(3) is")
+    patterns, seen = _real(patterns, states, mask)
+    if seen is not None:
+        patterns = patterns.masked_fill(~seen.any(0)[:, None], 1.0)
+    check_binary("patterns", patterns)
+    check_binary("states", states)
+    return patterns, seen
+
+
+def dense_energy(
+    patterns: Tensor, states: Tensor, interaction: Interaction, mask: Tensor | None = None
+) -> Tensor:
+    """Energy ``-Σ_μ F(x^μ · s)`` of each state (B, M) → (B,), over the patterns it may recall.
+
+    Raises:
+        ValueError: a shape, a type or the mask does not fit, an entry is not -1 or +1, or F is no
+            function.
 
     Source: Krotov and Hopfield 2016, section 2; exponential: Demircigil et al. 2017.
     """
-    check_binary("patterns", patterns)
-    check_binary("states", states)
-    shape("states", states, (None, patterns.shape[1]))
-    return -interaction(states @ patterns.T).sum(1)
+    patterns, seen = _real_binary(patterns, states, mask, interaction)
+    terms = interaction(states @ patterns.T)
+    return -(terms if seen is None else terms.masked_fill(~seen, 0.0)).sum(1)
 
 
 def recall_dense(
@@ -215,6 +256,7 @@ def recall_dense(
     interaction: Interaction,
     sweeps: int = 50,
     generator: torch.Generator | None = None,
+    mask: Tensor | None = None,
 ) -> Recall:
     """Dense associative memory: each neuron takes the sign that has the lower energy.
 
@@ -224,18 +266,17 @@ def recall_dense(
         interaction: F, elementwise: ``polynomial(n)`` or ``torch.exp`` (float64: overlaps reach M).
         sweeps: at most so many.
         generator: decides the order in which neurons are visited.
+        mask: broadcastable to (B, P), which patterns a state may recall; ``None``: all.
 
     Raises:
-        ValueError: a shape does not fit, an entry is not -1 or +1, ``sweeps`` is below 1, or F
-            overflows.
+        ValueError: a shape, a type or the mask does not fit, an entry is not -1 or +1, ``sweeps``
+            is below 1, or F is no function or overflows.
 
     Source: Krotov and Hopfield 2016, section 2.
     """
     positive_int("sweeps", sweeps)
-    check_binary("patterns", patterns)
-    check_binary("states", states)
+    patterns, seen = _real_binary(patterns, states, mask, interaction)
     size = patterns.shape[1]
-    shape("states", states, (None, size))
     largest = interaction(patterns.new_tensor([float(size)])) * len(patterns)
     if not bool(largest.isfinite().all()):
         raise ValueError(f"interaction: overflows at overlap {size} in {patterns.dtype}")
@@ -246,14 +287,18 @@ def recall_dense(
         for i in torch.randperm(size, generator=generator).tolist():
             column = patterns[:, i]
             others = overlaps - s[:, i : i + 1] * column
-            gain = (interaction(others + column) - interaction(others - column)).sum(1)
-            s[:, i] = _sign(gain)
+            gain = interaction(others + column) - interaction(others - column)
+            if seen is not None:
+                gain = gain.masked_fill(~seen, 0.0)
+            s[:, i] = _sign(gain.sum(1))
             overlaps.copy_(others + s[:, i : i + 1] * column)
 
-    return _run(s, visit, lambda: dense_energy(patterns, s, interaction), sweeps)
+    return _run(s, visit, lambda: dense_energy(patterns, s, interaction, seen), sweeps)
 
 
-def modern_update(patterns: Tensor, states: Tensor, beta: float = 1.0) -> Tensor:
+def modern_update(
+    patterns: Tensor, states: Tensor, beta: float = 1.0, mask: Tensor | None = None
+) -> Tensor:
     """One update of the modern Hopfield network: ``softmax(β s Xᵀ) X``.
 
     That is attention with the states as queries, the patterns as keys and values, dot scores and
@@ -263,36 +308,48 @@ def modern_update(patterns: Tensor, states: Tensor, beta: float = 1.0) -> Tensor
         patterns: (P, M), any real numbers.
         states: (B, M).
         beta: inverse temperature, above 0.
+        mask: broadcastable to (B, P), which patterns a state may recall; ``None``: all.
 
     Returns:
         New states (B, M), each a weighted mean of the patterns.
 
     Raises:
-        ValueError: a shape does not fit, or ``beta`` is not above 0.
+        ValueError: a shape, a type or the mask does not fit, or ``beta`` is not above 0.
 
     Source: Ramsauer et al. 2021, equation 3.
     """
-    return attention_weights(_modern_scores(patterns, states, beta)) @ patterns
+    patterns, scores, seen = _modern(patterns, states, beta, mask)
+    return attention_weights(scores, seen) @ patterns
 
 
-def modern_energy(patterns: Tensor, states: Tensor, beta: float = 1.0) -> Tensor:
+def modern_energy(
+    patterns: Tensor, states: Tensor, beta: float = 1.0, mask: Tensor | None = None
+) -> Tensor:
     """Energy ``-lse(β, X s) + ½ s·s + log(P)/β + ½ max|x|²`` (B,); never below 0.
+
+    P and the maximum are of the patterns that a state may recall.
 
     Args and errors: as for `modern_update`.
 
     Source: Ramsauer et al. 2021, equation 2.
     """
-    scores = _modern_scores(patterns, states, beta)
-    largest = patterns.square().sum(1).max()
-    free = (torch.logsumexp(scores, 1) - math.log(len(patterns))) / beta
+    patterns, scores, seen = _modern(patterns, states, beta, mask)
+    largest = patterns.square().sum(1)
+    if seen is None:
+        count, largest = scores.new_tensor(float(len(patterns))), largest.max()
+    else:
+        count = seen.sum(1).to(scores.dtype)
+        scores = scores.masked_fill(~seen, -math.inf)
+        largest = largest.expand(seen.shape).masked_fill(~seen, 0.0).amax(1)
+    free = (torch.logsumexp(scores, 1) - count.log()) / beta
     return -free + 0.5 * states.square().sum(1) + 0.5 * largest
 
 
-def _modern_scores(patterns: Tensor, states: Tensor, beta: float) -> Tensor:
-    shape("patterns", patterns, (None, None))
-    shape("states", states, (None, patterns.shape[1]))
+def _modern(
+    patterns: Tensor, states: Tensor, beta: float, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Patterns, scores (B, P) and the mask as `_real` gives them."""
     if finite_float("beta", beta) <= 0:
         raise ValueError(f"beta={beta!r}: must be above 0")
-    if len(patterns) == 0:
-        raise ValueError(f"patterns has shape {tuple(patterns.shape)}: needs a pattern to recall")
-    return beta * (states @ patterns.T)
+    patterns, seen = _real(patterns, states, mask)
+    return patterns, beta * (states @ patterns.T), seen

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sab.checks import one_of, positive_int, shape
+from sab.checks import one_of, positive_int, shape, within
 
 THRESHOLDS = ("k_top+1", "k_top")
 SHORT_MEMORY = ("margin", "softmax", "raw")
@@ -53,12 +53,14 @@ def softmax_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
         Weights (B, M) that sum to 1, or to 0 in an empty row.
 
     Raises:
-        ValueError: a shape does not fit.
+        ValueError: a shape does not fit, or the mask is not boolean.
     """
     shape("scores", scores, (None, None))
     if mask is None:
         return torch.softmax(scores, dim=1)
     shape("mask", mask, tuple(scores.shape))
+    if mask.dtype != torch.bool:
+        raise ValueError(f"mask has dtype {mask.dtype}: must be torch.bool, True where read")
     lowest = torch.finfo(scores.dtype).min
     weights = torch.softmax(scores.masked_fill(~mask, lowest), dim=1)
     return weights * mask
@@ -201,7 +203,8 @@ def sparse_weights(
 
     Args:
         scores: (B, M), unitless.
-        k_top: memories read at most.
+        k_top: memories read at most. It may be more than there are: a memory that grows begins
+            short. What happens then, the cases above and ``short_memory`` say.
         threshold: ``"k_top+1"`` (the paper) or ``"k_top"`` (the released code, D2: τ is the
             k_top-th score + 1e-7 and the sum has 1e-7 added, so k_top − 1 are read at most).
         short_memory: while M ≤ k_top, ``"margin"`` (the rule above), ``"softmax"`` over all M, or
@@ -212,7 +215,8 @@ def sparse_weights(
         SparseWeights.
 
     Raises:
-        ValueError: an argument is out of range or a shape does not fit.
+        ValueError: an argument is out of range, a shape does not fit, or a count is not an int64
+            from 0 to M.
 
     Source: paper, Algorithm 1, the lines from τ to ã.
     """
@@ -220,7 +224,9 @@ def sparse_weights(
     shape("scores", scores, (None, None))
     if count is None:
         count = torch.full((scores.shape[0],), scores.shape[1], device=scores.device)
-    shape("count", count, (scores.shape[0],))
+    else:
+        shape("count", count, (scores.shape[0],))
+        within("count", count, 0, scores.shape[1])
     indices = select(scores, count, candidate_count(k_top, threshold))
     if scores.shape[1] == 0:
         chosen = scores.new_zeros(indices.shape)

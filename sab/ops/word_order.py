@@ -5,7 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sab.checks import positive_int, shape
+from sab.checks import dtype, positive_int, shape, within
+
+
+def _check_present(present: Tensor, width: int) -> None:
+    if present.dim() == 0:
+        raise ValueError("present has shape (): must be (…, W)")
+    if present.dtype != torch.bool:
+        raise ValueError(f"present has dtype {present.dtype}: must be torch.bool, True at words")
+    positive_int("width", width)
 
 
 def position_weights(present: Tensor, width: int) -> Tensor:
@@ -21,13 +29,12 @@ def position_weights(present: Tensor, width: int) -> Tensor:
         (…, W, d) float32; 0 where there is no word.
 
     Raises:
-        ValueError: ``present`` is not boolean, or ``width`` not a positive integer.
+        ValueError: ``present`` is not boolean or has no axis of words, or ``width`` is not a
+            positive integer.
 
     Source: Sukhbaatar et al. 2015, section 4.1.
     """
-    if present.dtype != torch.bool:
-        raise ValueError(f"present has dtype {present.dtype}: must be torch.bool, True at words")
-    positive_int("width", width)
+    _check_present(present, width)
     count = present.sum(-1, keepdim=True).clamp(min=1)
     place = torch.arange(1, present.shape[-1] + 1, device=present.device) / count  # j/J
     entry = torch.arange(1, width + 1, device=present.device) / width  # k/d
@@ -37,7 +44,7 @@ def position_weights(present: Tensor, width: int) -> Tensor:
 
 def bag_weights(present: Tensor, width: int) -> Tensor:
     """As `position_weights`, but every word counts 1: a bag of words (section 4.1 there)."""
-    positive_int("width", width)
+    _check_present(present, width)
     return present[..., None].float().expand(*present.shape, width)
 
 
@@ -53,15 +60,17 @@ def sentence_vectors(words: Tensor, table: Tensor, weights: Tensor) -> Tensor:
         (…, c, d).
 
     Raises:
-        ValueError: the shapes do not fit, or a number lies outside 0 … V - 1.
+        ValueError: a shape or a type does not fit, or a number lies outside 0 … V - 1.
     """
+    if words.dim() == 0:
+        raise ValueError("words has shape (): must be (…, W)")
     shape("weights", weights, (*words.shape, None))
     shape("table", table, (None, None))
-    width = weights.shape[-1]
+    width = positive_int("width of the weights", weights.shape[-1])
     if table.shape[1] % width:
         raise ValueError(f"table has width {table.shape[1]}: must be a multiple of {width}")
-    if bool(((words < 0) | (words >= table.shape[0])).any()):
-        raise ValueError(f"words: must be between 0 and {table.shape[0] - 1}")
+    within("words", words, 0, table.shape[0] - 1)
+    dtype("weights", weights, table.dtype)
     found = torch.nn.functional.embedding(words, table)
     found = found.view(*words.shape, -1, width)
     return torch.einsum("...jcd,...jd->...cd", found, weights)

@@ -92,6 +92,26 @@ def test_a_plateau_drops_and_patience_stops(small: Small, tmp_path: Path) -> Non
     assert record.status == "finished"
 
 
+def test_no_model_is_chosen_while_it_warms_up(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A memory network's linear start: its held-out loss may be lowest before it has a softmax."""
+    losses = iter([0.1, 0.1, 0.5, 0.4, 0.6, 0.3])
+    monkeypatch.setattr(engine, "evaluate", lambda *_: ({"ce": next(losses)}, []))
+    run = small(
+        task="babi",
+        task_config={"world": "one fact"},
+        model="memn2n",
+        model_config={"hidden_size": 4, "linear_start": 12},
+        train={"solved_at": 0.2, "solved_times": 2, "patience": 3},
+    )
+    record = train(run, tmp_path, progress="none")
+    assert [entry["ce"] for entry in record.history] == [0.1, 0.1, 0.5, 0.4, 0.6]
+    assert record.metrics["best_update"] == 18 and record.metrics["held_out_ce"] == 0.4
+    _, chosen = weights.read_weights(tmp_path / "best.npz")
+    assert chosen["linear_left"] == 0
+
+
 @pytest.mark.parametrize("model", ["lstm", "sab"])
 @pytest.mark.parametrize("at", [0, 3, 7, 15, 23])
 def test_resuming_gives_the_same_numbers(

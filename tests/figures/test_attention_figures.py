@@ -40,6 +40,23 @@ def test_the_numbers_are_in_the_cells() -> None:
     assert texts == [f"{value:.2f}" for value in W.ravel() if value]
 
 
+def test_words_under_a_matrix_are_turned_and_letters_are_not() -> None:
+    def turned(columns: list[str] | None) -> set[float]:
+        fig = attention.weight_matrices(W, columns=columns)
+        return {label.get_rotation() for label in fig.axes[0].get_xticklabels()}
+
+    assert turned(["zwei", "Hunde", "im"]) == {60.0}
+    assert turned(["a", "bc", "d"]) == turned(None) == {0.0}
+
+
+def test_the_alt_text_names_rows_and_columns() -> None:
+    fig = attention.weight_matrices(W, ylabel="German word", xlabel="English word")
+    assert alt_of(fig) == (
+        "Attention weights; rows: German word; columns: English word. The matrix has 3 rows and 3 "
+        "columns, its largest weight is 1.00."
+    )
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -39,6 +39,7 @@ def test_addressing_stages_has_a_row_a_stage() -> None:
     heights = [[bar.get_height() for bar in ax.patches] for ax in fig.axes]  # type: ignore[attr-defined]
     assert heights == [[0.1, 0.9], [0.0, 1.0]]
     assert "content: slot 2 has 0.90" in shown(fig)
+    assert fig.get_supylabel() == "weight" and fig.axes[-1].get_xlabel() == "slot"
 
 
 def test_hop_table_writes_every_weight_and_marks_the_support() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -112,14 +114,38 @@ def test_greedy_is_told_what_it_said() -> None:
     assert torch.equal(net(SOURCE, said).argmax(2), said)
 
 
-def test_padding_changes_nothing() -> None:
-    net = model()
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "none"])
+def test_padding_changes_nothing(positions: str) -> None:
+    """No answer, no gradient and nothing said alone."""
+    net, single = model(positions), model(positions)
     lengths = torch.tensor([5, 3])
     rubbish = SOURCE.clone()
     rubbish[1, 3:] = 6
     together = net(rubbish, SOURCE, lengths)
-    alone = net(SOURCE[1:, :3], SOURCE[1:])
-    torch.testing.assert_close(together[1:], alone, atol=1e-12, rtol=0)
+    together.square().sum().backward()
+    for b, n in enumerate(lengths.tolist()):
+        alone = single(SOURCE[b : b + 1, :n], SOURCE[b : b + 1])
+        torch.testing.assert_close(together[b : b + 1], alone, atol=1e-12, rtol=0)
+        alone.square().sum().backward()
+        said = single.greedy(SOURCE[b : b + 1, :n], 4)
+        assert torch.equal(net.greedy(rubbish, 4, lengths)[b : b + 1], said)
+    for (name, one), other in zip(net.named_parameters(), single.named_parameters(), strict=True):
+        assert one.grad is not None and other[1].grad is not None, name
+        torch.testing.assert_close(one.grad, other[1].grad, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("rubbish", [1e3, math.nan])
+def test_a_layer_s_padded_memory_changes_nothing(rubbish: float) -> None:
+    torch.manual_seed(0)
+    layer = DecoderLayer(8, 2, 16).double()
+    y, memory = draw(2, 4, 8), draw(2, 6, 8, seed=1)
+    memory[:, 4:] = rubbish
+    padded = memory.clone().requires_grad_()
+    found = layer(y, padded, padding_mask(torch.tensor([4, 4]), 6)[:, None, None])
+    torch.testing.assert_close(found, layer(y, memory[:, :4]), atol=1e-12, rtol=0)
+    found.square().sum().backward()
+    assert padded.grad is not None and (padded.grad[:, 4:] == 0).all()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
 
 
 def test_without_positions_the_encoder_is_equivariant_and_the_answer_blind_to_order() -> None:
@@ -150,8 +176,21 @@ def test_errors() -> None:
         EncoderLayer(8, 2, 16, activation="tanh")
     with pytest.raises(ValueError, match="heads=3: must divide width=8"):
         EncoderDecoder(EncoderDecoderConfig(width=8, heads=3))
-    with pytest.raises(ValueError, match="source: symbols must be between 0 and 6"):
+    with pytest.raises(ValueError, match="source: must be between 0 and 6"):
         model()(SOURCE + 5, SOURCE)
+    with pytest.raises(ValueError, match=r"source has dtype torch\.float32: must be torch\.int64"):
+        model()(SOURCE.float(), SOURCE)
+    start = SOURCE.clone()
+    start[0, 4] = 7  # the model's own symbol for the beginning
+    for source, target, name in ((start, SOURCE, "source"), (SOURCE, start, "target")):
+        with pytest.raises(ValueError, match=f"{name}: must be between 0 and 6, got 7"):
+            model()(source, target)
+    with pytest.raises(ValueError, match="source: must be between 0 and 6, got 7"):
+        model().greedy(start, 3)
+    with pytest.raises(ValueError, match=r"source has shape .*must not be empty"):
+        model()(SOURCE[:, :0], SOURCE)
+    with pytest.raises(ValueError, match=r"target has shape .*must not be empty"):
+        model()(SOURCE, SOURCE[:, :0])
     with pytest.raises(ValueError, match="target has shape"):
         model()(SOURCE, SOURCE[:1])
     with pytest.raises(ValueError, match="source has 10 steps: at most longest=9"):

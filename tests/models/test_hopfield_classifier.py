@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional
 
 from sab.models.hopfield import HopfieldClassifier, HopfieldConfig
+from sab.ops.attention import attention_weights
 
 
 def model() -> HopfieldClassifier:
@@ -39,6 +40,10 @@ def test_a_masked_example_has_no_say() -> None:
     x = torch.randn(2, 5, dtype=torch.float64)
     mask = torch.tensor([True, True, True, True, False, False]).expand(2, 6)
     hidden = layer(x, mask)
+    assert torch.autograd.gradcheck(lambda x: layer(x, mask)[:, :2], (x.clone().requires_grad_(),))
+    assert torch.autograd.gradcheck(
+        lambda x: attention_weights(layer.scores(x), mask), (x.clone().requires_grad_(),)
+    )
     layer.examples, layer.labels = layer.examples[:4], layer.labels[:4]
     torch.testing.assert_close(hidden, layer(x), atol=1e-12, rtol=0)
     assert (hidden[:, 2] < -20).all()
@@ -65,6 +70,8 @@ def test_errors() -> None:
         layer(torch.zeros(1, 64))
     with pytest.raises(ValueError, match="labels: must be between 0 and 9"):
         layer.store(torch.zeros(1, 64), torch.tensor([10]))
+    with pytest.raises(ValueError, match=r"labels has dtype torch\.float32: must be torch\.int64"):
+        layer.store(torch.zeros(1, 64), torch.tensor([1.5]))
     with pytest.raises(ValueError, match="labels has shape"):
         layer.store(torch.zeros(1, 64), torch.tensor([1, 2]))
     with pytest.raises(ValueError, match="x has shape"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -80,6 +83,56 @@ def test_the_baseline_is_a_running_mean() -> None:
     raised = LookupModel(LookupConfig(mode="hard", decay=0.5, offset=10.0))
     raised.loss(*batch, generator=source(1))
     assert 5 < raised.mean_reward < 5.25
+
+
+@pytest.mark.parametrize("rubbish", [1e3, math.nan])
+@pytest.mark.parametrize("mode", ["soft", "hard"])
+def test_padding_changes_nothing(mode: str, rubbish: float) -> None:
+    keys, values, query, label = LookupTask(items=5).batch(4, source())
+    mask = torch.ones(4, 8, dtype=torch.bool)
+    mask[:, [1, 4, 7]] = False
+    wide_keys, wide_values = torch.full((4, 8, 8), rubbish), torch.full((4, 8, 5), rubbish)
+    wide_keys[mask], wide_values[mask] = keys.flatten(0, 1), values.flatten(0, 1)
+    wide_keys.requires_grad_()
+    torch.manual_seed(0)
+    model = LookupModel(LookupConfig(mode=mode))
+    alone, read = model(keys, values, query), model(wide_keys, wide_values, query, mask)
+    torch.testing.assert_close(read.output, alone.output)
+    torch.testing.assert_close(read.weights[mask].view(4, 5), alone.weights)
+    assert (read.weights[~mask] == 0).all()
+    # A draw depends on the width, so what was drawn is judged and not compared.
+    loss = model.loss(wide_keys, wide_values, query, label, source(), mask)
+    gradient, to_keys = torch.autograd.grad(loss, (model.w, wide_keys))
+    assert gradient.isfinite().all() and (to_keys[~mask] == 0).all()
+    if mode == "soft":
+        expected = torch.autograd.grad(model.loss(keys, values, query, label), model.w)[0]
+        torch.testing.assert_close(gradient, expected)
+
+
+BATCH = LookupTask(items=3).batch(2, torch.Generator().manual_seed(0))
+REAL = torch.ones(2, 3, dtype=torch.bool)
+
+
+@pytest.mark.parametrize("mode", ["soft", "hard"])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m: m.loss(*BATCH[:3], torch.tensor([0, 5])), "label: must be between 0 and 2"),
+        (lambda m: m.loss(*BATCH[:3], torch.tensor([0.0, 1.0])), "label has dtype torch.float32"),
+        (lambda m: m.loss(*BATCH[:3], torch.tensor([0])), "label has shape"),
+        (lambda m: m(BATCH.keys[..., :2], *BATCH[1:3]), "keys has shape"),
+        (lambda m: m(BATCH.keys, BATCH.values[:, 1:], BATCH.query), "values has shape"),
+        (lambda m: m(*BATCH[:3], REAL[:, 1:]), "mask has shape"),
+        (lambda m: m(*BATCH[:3], REAL.float()), "mask has dtype torch.float32"),
+        (lambda m: m(*BATCH[:3], ~REAL), "mask is all False"),
+        (lambda m: m.loss(*BATCH, mask=~REAL), "mask is all False"),
+    ],
+)
+def test_bad_inputs_are_refused(
+    mode: str, call: Callable[[LookupModel], object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        call(LookupModel(LookupConfig(mode=mode)))
 
 
 def test_errors() -> None:

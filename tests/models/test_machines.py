@@ -130,7 +130,13 @@ def test_padding_changes_nothing(make: Any, settings: dict[str, Any]) -> None:
         close(end.hidden.h[b : b + 1], last.hidden.h)
         close(logits[b, length:], machine.readout.bias.expand(6 - length, -1))
         loss = loss + (logits[b, :length] ** 2).sum()
-    (gradient,) = torch.autograd.grad(loss, x)
+    parameters = (*machine.parameters(),)
+    gradient, *wanted = torch.autograd.grad(loss, (x, *parameters))
+    again = machine(dirty.requires_grad_(), lengths=lengths)[0]
+    loss = sum(((again[b, :n] ** 2).sum() for b, n in enumerate(lengths.tolist())), loss.detach())
+    to_dirty, *found = torch.autograd.grad(loss, (dirty, *parameters))
+    for one, other in zip((to_dirty, *found), (gradient, *wanted), strict=True):
+        assert torch.equal(one, other)
     for b, length in enumerate(lengths.tolist()):
         assert (gradient[b, length:] == 0).all() and (gradient[b, :length] != 0).any()
 

@@ -40,17 +40,29 @@ def test_answers_are_those_of_the_equations(hops: int) -> None:
             torch.testing.assert_close(logits[b, t], net.writer.readout(q), atol=1e-12, rtol=0)
 
 
-def test_nothing_reads_the_future_or_padding() -> None:
+def test_nothing_reads_the_future() -> None:
     net = model()
     changed = X.clone()
     changed[:, 4:] += 1.0
     torch.testing.assert_close(net(X)[0][:, :4], net(changed)[0][:, :4], atol=1e-14, rtol=0)
-    lengths = torch.tensor([6, 3])
+
+
+@pytest.mark.parametrize("rubbish", [1e3, math.nan])
+def test_padding_changes_nothing(rubbish: float) -> None:
+    net, single = model(), model()
     changed = X.clone()
-    changed[1, 3:] = 1e3
-    padded = net(changed, lengths=lengths)[0]
-    torch.testing.assert_close(padded[0], net(X[:1])[0][0], atol=1e-12, rtol=0)
-    torch.testing.assert_close(padded[1, :3], net(X[1:, :3])[0][0], atol=1e-12, rtol=0)
+    changed[1, 3:] = rubbish
+    changed.requires_grad_()
+    padded = net(changed, lengths=torch.tensor([6, 3]))[0]
+    for b, n in enumerate((6, 3)):
+        alone = single(X[b : b + 1, :n])[0]
+        torch.testing.assert_close(padded[b, :n], alone[0], atol=1e-12, rtol=0)
+        alone.square().sum().backward()
+    (padded[0].square().sum() + padded[1, :3].square().sum()).backward()
+    for (name, one), other in zip(net.named_parameters(), single.parameters(), strict=True):
+        assert one.grad is not None and other.grad is not None, name
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-11, rtol=0)
+    assert changed.grad is not None and (changed.grad[1, 3:] == 0).all()
 
 
 def test_every_weight_learns_what_finite_differences_say() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -62,13 +64,28 @@ def test_equal_to_torch_forward_and_every_gradient(heads: int, kind: str) -> Non
     )
 
 
-def test_padding_changes_nothing() -> None:
+@pytest.mark.parametrize("rubbish", [1e6, math.nan])
+@pytest.mark.parametrize("way", ["forward", "read"])
+def test_padding_changes_nothing(rubbish: float, way: str) -> None:
     ours, _ = pair()
     x = draw(2, 6, 12)
     mask = padding_mask(torch.tensor([4, 4]), 6)[:, None, None]
     poisoned = x.clone()
-    poisoned[:, 4:] = 1e6
-    assert torch.equal(ours(x, x, mask), ours(x, poisoned, mask))
+    poisoned[:, 4:] = rubbish
+    poisoned.requires_grad_()
+    clean = x.clone().requires_grad_()
+
+    def call(memories: Tensor) -> Tensor:
+        found = ours.read(x, memories, mask)
+        return found.output if way == "read" else ours(x, memories, mask)
+
+    assert torch.equal(call(clean), call(poisoned))
+    parameters = (*ours.parameters(),)
+    wanted = torch.autograd.grad(call(clean).square().sum(), (clean, *parameters))
+    found = torch.autograd.grad(call(poisoned).square().sum(), (poisoned, *parameters))
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.equal(one, other)
+    assert (found[0][:, 4:] == 0).all()
     torch.testing.assert_close(ours(x, x, mask)[:, :4], ours(x[:, :4]), atol=1e-13, rtol=0)
 
 
@@ -94,3 +111,9 @@ def test_errors() -> None:
         layer(torch.zeros(2, 3, 4), torch.zeros(1, 3, 4))
     with pytest.raises(ValueError, match="all False"):
         layer(torch.zeros(2, 3, 4), mask=torch.zeros(3, 3, dtype=torch.bool))
+    with pytest.raises(ValueError, match="memories has dtype"):
+        layer(torch.zeros(2, 3, 4), torch.zeros(2, 3, 4).double())
+    with pytest.raises(ValueError, match="mask has dtype"):
+        layer.read(torch.zeros(2, 3, 4), mask=torch.ones(3, 3))
+    with pytest.raises(ValueError, match="mask has shape"):
+        layer.read(torch.zeros(2, 3, 4), mask=torch.ones(4, 4, dtype=torch.bool))

@@ -56,17 +56,36 @@ def test_nothing_is_pointed_at_twice() -> None:
     assert torch.isfinite(told[:, 0]).all()
 
 
-def test_padding_changes_nothing() -> None:
-    pointer = model()
-    lengths = torch.tensor([5, 3, 4])
+LENGTHS = torch.tensor([5, 3, 4])
+SHORT = torch.tensor([[4, 0, 2, 1, 3], [0, 2, 1, 4, 0], [3, 0, 1, 2, 2]])  # rubbish in the padding
+
+
+@pytest.mark.parametrize("rubbish", [1e3, math.nan])
+@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("distinct", [False, True])
+def test_padding_changes_nothing(rubbish: float, told: bool, distinct: bool) -> None:
+    """Neither an answer nor a gradient, whether it is told the right past or its own."""
+    pointer, single = model(distinct=distinct), model(distinct=distinct)
     poisoned = X.clone()
-    for b, n in enumerate(lengths.tolist()):
-        poisoned[b, n:] = 1e3
-    together, _ = pointer(poisoned, lengths=lengths)
-    for b, n in enumerate(lengths.tolist()):
-        alone, _ = pointer(X[b : b + 1, :n])
+    for b, n in enumerate(LENGTHS.tolist()):
+        poisoned[b, n:] = rubbish
+    poisoned.requires_grad_()
+    together, _ = pointer(poisoned, SHORT if told else None, LENGTHS)
+    loss = torch.zeros((), dtype=torch.float64)
+    for b, n in enumerate(LENGTHS.tolist()):
+        alone, _ = single(X[b : b + 1, :n], SHORT[b : b + 1, :n] if told else None)
         torch.testing.assert_close(together[b, :n, :n], alone[0], atol=1e-12, rtol=0)
         assert (together[b, :n, n:] == -math.inf).all()
+        reached = alone[0].isfinite()
+        alone[0][reached].square().sum().backward()
+        loss = loss + together[b, :n, :n][reached].square().sum()
+    loss.backward()
+    for (name, one), other in zip(pointer.named_parameters(), single.parameters(), strict=True):
+        assert one.grad is not None and other.grad is not None, name
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-11, rtol=0)
+    assert poisoned.grad is not None and poisoned.grad.isfinite().all()
+    for b, n in enumerate(LENGTHS.tolist()):
+        assert (poisoned.grad[b, n:] == 0).all()
 
 
 def test_a_choice_depends_on_the_past_only() -> None:
@@ -100,5 +119,11 @@ def test_errors() -> None:
         model()(X, TARGETS[:, 1:])
     with pytest.raises(ValueError, match="targets: must be between 0 and 4"):
         model()(X, TARGETS + 1)
+    with pytest.raises(ValueError, match=r"targets has dtype torch\.float64: must be torch\.int64"):
+        model()(X, TARGETS.double())
+    with pytest.raises(ValueError, match="targets: must not point at padding"):
+        model()(X, TARGETS, LENGTHS)
+    with pytest.raises(ValueError, match=r"lengths has dtype torch\.float32"):
+        model()(X, lengths=LENGTHS.float())
     with pytest.raises(ValueError, match="lengths="):
         model()(X, lengths=torch.tensor([1, 2, 6]))

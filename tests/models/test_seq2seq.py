@@ -70,7 +70,7 @@ def test_without_attention_every_step_is_given_the_same_vector() -> None:
 
 @pytest.mark.parametrize("attention", [True, False])
 def test_padding_changes_nothing(attention: bool) -> None:
-    net = model(attention=attention)
+    net, single = model(attention=attention), model(attention=attention)
     poisoned = X.clone()
     poisoned[1, 3:], poisoned[2, 1:] = 7, 8
     together, _, weights = net(poisoned, Y, LENGTHS, return_weights=True)
@@ -83,6 +83,13 @@ def test_padding_changes_nothing(attention: bool) -> None:
         torch.testing.assert_close(weights[b, :, :n], looked[0], atol=1e-12, rtol=0)
         assert (weights[b, :, n:] == 0).all()
         torch.testing.assert_close(free[b], net(X[b : b + 1, :n])[0][0], atol=1e-12, rtol=0)
+        single(X[b : b + 1, :n], Y[b : b + 1])[0][:, :, 2:].square().sum().backward()
+    together[:, :, 2:].square().sum().backward()
+    for (name, one), other in zip(net.named_parameters(), single.parameters(), strict=True):
+        if one.grad is None and other.grad is None:  # without attention nothing is scored
+            continue
+        assert one.grad is not None and other.grad is not None, name
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-11, rtol=0)
 
 
 def test_told_its_own_choices_it_says_the_same() -> None:
@@ -163,6 +170,10 @@ def test_errors() -> None:
         net(X + 5)
     with pytest.raises(ValueError, match="x: must be int64"):
         net(X.double())
+    with pytest.raises(ValueError, match="x: must be int64"):
+        net(X > 0)
+    with pytest.raises(ValueError, match=r"lengths has dtype torch\.float32"):
+        net(X, lengths=LENGTHS.float())
     with pytest.raises(ValueError, match="targets: must be int64 symbols between 0 and 7"):
         net(X, Y + 4)
     with pytest.raises(ValueError, match="targets has shape"):

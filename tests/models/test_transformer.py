@@ -1,5 +1,6 @@
 """The Transformer: what each position sees, and its size beside the LSTM's."""
 
+import math
 from typing import Any
 
 import pytest
@@ -48,6 +49,35 @@ def test_attention_is_the_textbook_s() -> None:
     assert torch.allclose(block(x), want, atol=1e-12)
 
 
+@pytest.mark.parametrize("rubbish", [1e3, math.nan])
+@pytest.mark.parametrize("causal", [False, True])
+def test_padding_changes_nothing(causal: bool, rubbish: float) -> None:
+    """Neither an answer nor a gradient, and it gets none itself."""
+    lengths = torch.tensor([6, 2, 4])
+    clean = torch.randn(3, 6, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    x = clean.clone()
+    for b, n in enumerate(lengths.tolist()):
+        x[b, n:] = rubbish
+    x.requires_grad_()
+    model, single = model_of(causal), model_of(causal)
+    y, _ = model(x, lengths=lengths)
+    loss = torch.zeros((), dtype=torch.float64)
+    for b, n in enumerate(lengths.tolist()):
+        alone = clean[b : b + 1, :n].requires_grad_()
+        out, _ = single(alone)
+        torch.testing.assert_close(y[b, :n], out[0], atol=1e-12, rtol=0)
+        out.square().sum().backward()
+        loss = loss + y[b, :n].square().sum()
+        clean = clean.detach()
+    loss.backward()
+    for (name, one), other in zip(model.named_parameters(), single.parameters(), strict=True):
+        assert one.grad is not None and other.grad is not None, name
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-10, rtol=0)
+    assert x.grad is not None and x.grad.isfinite().all()
+    for b, n in enumerate(lengths.tolist()):
+        assert (x.grad[b, n:] == 0).all() and (x.grad[b, :n] != 0).all()
+
+
 def test_positions_tell_steps_apart() -> None:
     model = model_of()
     x = torch.randn(1, 5, 3, dtype=torch.float64)
@@ -83,3 +113,10 @@ def test_errors() -> None:
         matched_width(2, 1, 10)
     with pytest.raises(ValueError, match="x has shape"):
         build("transformer", SMALL)(torch.zeros(2, 5, 4))
+    for lengths, message in (
+        (torch.tensor([5, 0]), r"lengths=\[5, 0\]: each must be between 1 and 5"),
+        (torch.tensor([5.0, 2.0]), "lengths has dtype torch.float32"),
+        (torch.tensor([5]), "lengths has shape"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            build("transformer", SMALL)(torch.zeros(2, 5, 3), lengths=lengths)

@@ -7,8 +7,17 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tools import notebooks
-from tools.notebooks import NotebookError, cached, execute, parse_values, run_all
+from tools import book, notebooks
+from tools.notebooks import (
+    LIMIT,
+    NotebookError,
+    cached,
+    check_seconds,
+    execute,
+    parse_values,
+    run_all,
+    seconds_file,
+)
 from tools.stage import figures_as_files, hide_injected
 
 HEADER = "# %% [markdown]\n# # Title\n\n# %% tags=['parameters']\nprofile = 'records'\nseed = 0\n\n"
@@ -30,6 +39,38 @@ def test_a_run_is_complete_and_says_nothing_of_when(tmp_path: Path) -> None:
     hide_injected(done)
     hidden = [c for c in done.cells if "remove-cell" in c.metadata.get("tags", ())]
     assert [c.metadata["tags"][0] for c in hidden] == ["injected-parameters"]
+
+
+def test_a_run_keeps_the_processor_s_seconds_of_its_kernel(tmp_path: Path) -> None:
+    busy = "import time\nend = time.process_time() + 1.5\nwhile time.process_time() < end: pass"
+    for name, cell, least in (("busy", busy, 1.5), ("idle", "import time\ntime.sleep(1)", 0.01)):
+        target = execute(chapter(tmp_path, cell), {}, tmp_path / f"{name}.ipynb")
+        assert float(seconds_file(target).read_text()) >= least
+
+
+def test_pairs_are_made_by_as_many_workers_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def no_runs(chapters: list[Path], values: object, workers: int) -> dict[str, Path]:
+        asked.append(workers)
+        return {}
+
+    monkeypatch.setattr(notebooks, "sources", lambda only: [])
+    monkeypatch.setattr(notebooks, "run_all", no_runs)
+    assert book.main(["pairs", "20", "--workers", "3"]) == 0
+    assert asked == [3]
+
+
+def test_a_slow_chapter_of_part_two_is_refused(tmp_path: Path) -> None:
+    runs = {}
+    for stem, seconds in (("19_before", 999.0), ("20_quick", LIMIT), ("26_slow", LIMIT + 1)):
+        runs[stem] = tmp_path / f"{stem}.ipynb"
+        seconds_file(runs[stem]).write_text(f"{seconds}\n")
+    runs["25_unknown"] = tmp_path / "25_unknown.ipynb"
+    with pytest.raises(NotebookError, match="too long: 26_slow: 91 s of a processor, at most 90 s"):
+        check_seconds(runs)
+    del runs["26_slow"]
+    check_seconds(runs)
 
 
 @pytest.mark.parametrize(

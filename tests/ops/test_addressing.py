@@ -137,6 +137,12 @@ def test_what_was_written_is_read_back() -> None:
         (ops.cosine_similarity, (MEMORY, KEYS)),
         (ops.content_weights, (MEMORY, KEYS, STRENGTHS)),
         (ops.interpolate, (WEIGHTS, shares(B, H, N, seed=4), GATE)),
+        (
+            lambda m, k, s: ops.content_weights(
+                m, k, s, torch.tensor([[True, True, False, False, True]] * B)
+            ),
+            (MEMORY, KEYS, STRENGTHS),
+        ),
         (ops.shift, (WEIGHTS, SHIFTS)),
         (ops.sharpen, (WEIGHTS, SHARPNESS)),
         (ops.read, (MEMORY, WEIGHTS)),

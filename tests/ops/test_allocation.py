@@ -104,12 +104,14 @@ def test_gradcheck(call: Callable[..., Tensor], inputs: tuple[Tensor, ...]) -> N
     ("call", "message"),
     [
         (lambda: ops.retention(FREE[:, :1], READING), "free has shape (2, 1)"),
+        (lambda: ops.retention(FREE[:, :0], READING[:, :0]), "reading has shape (2, 0, 4): needs"),
         (lambda: ops.used(USAGE, WRITING[:, :2], KEPT), "writing has shape (2, 2)"),
         (lambda: ops.allocation(USAGE + 1), "usage: must be from 0 to 1"),
         (lambda: ops.allocation(USAGE[0]), "usage has shape (4,)"),
         (lambda: ops.precedence(BEFORE, WRITING[:1]), "writing has shape (1, 4)"),
         (lambda: ops.link(LINKS[:, :2], BEFORE, WRITING), "links has shape (2, 2, 4)"),
         (lambda: ops.follow(LINKS, READING, "up"), "way='up': must be one of"),
+        (lambda: ops.follow(LINKS, torch.tensor(1.0), "forward"), "reading has shape ()"),
         (lambda: ops.follow(LINKS, READING[..., :2], "forward"), "links has shape (2, 4, 4)"),
     ],
 )

@@ -14,6 +14,7 @@ from sab.ops.attention import (
     argmax_read,
     attention_weights,
     causal_mask,
+    log_weights,
     padding_mask,
     reinforce_loss,
     sampled_read,
@@ -77,6 +78,33 @@ def test_gradcheck() -> None:
     assert gradcheck(lambda s: sampled_read(
         s, VALUES, MASK, generator=torch.Generator().manual_seed(0)).log_probability, (SCORES,)
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "inputs"),
+    [
+        (lambda s: attention_weights(s, None, 0.7), (SCORES,)),
+        (lambda s: attention_weights(s, MASK, 0.7), (SCORES,)),
+        (lambda s: log_weights(s, None, 0.7), (SCORES,)),
+        (lambda s: log_weights(s, MASK)[MASK], (SCORES,)),  # -inf has no finite difference
+        (lambda s: argmax_read(s, VALUES, MASK).log_probability, (SCORES,)),
+        (lambda v: argmax_read(SCORES, v, MASK).output, (VALUES,)),
+        (lambda p: reinforce_loss(p, VALUES[0, :, 0], VALUES[0, :, 1]), (SCORES[0],)),
+        (lambda p: reinforce_loss(p, VALUES[0, :, 0], 0.3), (SCORES[0],)),
+    ],
+)
+def test_gradcheck_of_weights_and_hard_reads(
+    call: Callable[..., Tensor], inputs: tuple[Tensor, ...]
+) -> None:
+    assert gradcheck(call, tuple(part.detach().requires_grad_() for part in inputs))
+
+
+def test_scores_that_are_nan_or_all_minus_infinity_give_nan() -> None:
+    """They are not refused: to look at them costs, and a run that diverges has to get that far."""
+    for bad in (math.nan, -math.inf):
+        weights = attention_weights(torch.tensor([[bad, bad], [0.0, 1.0]]))
+        assert weights[0].isnan().all() and weights[1].isfinite().all()
+    assert attention_weights(torch.tensor([-math.inf, 0.0])).tolist() == [0.0, 1.0]
 
 
 def test_what_is_masked_neither_counts_nor_learns() -> None:
@@ -202,6 +230,13 @@ NOTHING = torch.zeros(B, N, dtype=torch.bool)
         (lambda: causal_mask(0), "steps=0"),
         (lambda: padding_mask(torch.tensor([0, 2]), 3), r"lengths=\[0, 2\]: each must be between"),
         (lambda: padding_mask(torch.tensor([4]), 3), r"lengths=\[4\]"),
+        (lambda: attention_weights(torch.tensor(1.0)), r"scores has shape \(\)"),
+        (lambda: attention_weights(torch.tensor(1.0), torch.tensor(True)), "scores has shape"),
+        (lambda: soft_read(SCORES, VALUES.float()), "values has dtype torch.float32"),
+        (lambda: soft_read(SCORES.float(), VALUES), "values has dtype torch.float64"),
+        (lambda: padding_mask(torch.tensor([1.0, 2.0]), 3), "lengths has dtype torch.float32"),
+        (lambda: scaled_dot_product(VALUES, VALUES.float(), VALUES), "keys has dtype"),
+        (lambda: scaled_dot_product(VALUES, VALUES, VALUES.float()), "values has dtype"),
         (lambda: scaled_dot_product(VALUES[0, 0], VALUES, VALUES), "queries has shape"),
         (lambda: scaled_dot_product(VALUES, draw(B, N, D), VALUES), "keys has shape"),
         (lambda: scaled_dot_product(VALUES, VALUES, VALUES[:, 1:]), "values has shape"),

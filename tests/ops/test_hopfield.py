@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -189,7 +191,78 @@ def test_modern_energy_never_rises_and_is_the_equation(beta: float) -> None:
         first = now
 
 
+def test_gradcheck_of_energies() -> None:
+    states = random_patterns(3, 5, source()).double()
+    w, bias = (
+        torch.randn(*size, generator=source(1), dtype=torch.float64).requires_grad_()
+        for size in ((5, 5), (5,))
+    )
+    assert torch.autograd.gradcheck(lambda w: energy(w, states), (w,))
+    assert torch.autograd.gradcheck(lambda w, bias: energy(w, states, bias), (w, bias))
+    patterns = torch.randn(7, 5, generator=source(2), dtype=torch.float64).requires_grad_()
+    real = torch.randn(3, 5, generator=source(3), dtype=torch.float64).requires_grad_()
+    mask = torch.tensor([True] * 5 + [False] * 2)
+    rows = torch.tensor([[True, False] * 3 + [True], [False, True] * 3 + [False], [True] * 7])
+    for seen in (None, mask, rows):
+        for call in (modern_energy, modern_update):
+            assert torch.autograd.gradcheck(
+                lambda p, s, call=call, seen=seen: call(p, s, 0.7, seen), (patterns, real)
+            )
+
+
+@pytest.mark.parametrize("rubbish", [1e3, math.nan])
+@pytest.mark.parametrize("call", [modern_update, modern_energy])
+def test_modern_memory_padding_changes_nothing(call: Callable[..., Tensor], rubbish: float) -> None:
+    patterns = torch.randn(6, 5, generator=source(), dtype=torch.float64).requires_grad_()
+    states = torch.randn(3, 5, generator=source(1), dtype=torch.float64).requires_grad_()
+    mask = torch.tensor([True] * 4 + [False] * 2)
+    padded = patterns.detach().clone()
+    padded[~mask] = rubbish
+    padded.requires_grad_()
+    alone = call(patterns[:4], states, 0.7)
+    for shown in (mask, mask.expand(3, 6)):
+        found = call(padded, states, 0.7, shown)
+        torch.testing.assert_close(found, alone, atol=1e-14, rtol=0)
+        got = torch.autograd.grad(found.square().sum(), (padded, states))
+        wanted = torch.autograd.grad(alone.square().sum(), (patterns, states), retain_graph=True)
+        for one, other in zip(got, wanted, strict=True):
+            torch.testing.assert_close(one, other, atol=1e-13, rtol=0)
+
+
+def test_each_state_may_have_patterns_of_its_own() -> None:
+    patterns = torch.randn(4, 5, generator=source(), dtype=torch.float64)
+    states = torch.randn(2, 5, generator=source(1), dtype=torch.float64)
+    mask = torch.tensor([[True, True, False, False], [False, True, True, True]])
+    for call in (modern_update, modern_energy):
+        found = call(patterns, states, 0.7, mask)
+        for b in range(2):
+            alone = call(patterns[mask[b]], states[b : b + 1], 0.7)
+            torch.testing.assert_close(found[b : b + 1], alone, atol=1e-14, rtol=0)
+
+
+@pytest.mark.parametrize("rubbish", [1.0, 7.0, math.nan])
+def test_dense_memory_padding_changes_nothing(rubbish: float) -> None:
+    patterns, cues = random_patterns(8, 20, source()), random_patterns(5, 20, source(1))
+    mask = torch.arange(8) < 6
+    padded = patterns.clone()
+    padded[~mask] = rubbish
+    for f in (polynomial(3), torch.exp):
+        alone = recall_dense(patterns[:6], cues, f, generator=source(2))
+        found = recall_dense(padded, cues, f, generator=source(2), mask=mask)
+        assert torch.equal(found.states, alone.states)
+        assert torch.equal(found.settled, alone.settled)
+        torch.testing.assert_close(found.energies, alone.energies)
+        torch.testing.assert_close(dense_energy(padded, cues, f, mask), alone.energies[0])
+        own = mask[None] & (torch.arange(8) != torch.arange(5)[:, None])
+        each = recall_dense(padded, cues, f, generator=source(2), mask=own)
+        for b in range(5):
+            one = recall_dense(patterns[own[b]], cues[b : b + 1], f, generator=source(2))
+            assert torch.equal(each.states[b], one.states[0])
+
+
 HALF = torch.full((1, 40), 0.5)
+NO_FUNCTION: Any = None
+NOTHING = torch.zeros(len(PATTERNS), dtype=torch.bool)
 
 
 @pytest.mark.parametrize(
@@ -209,6 +282,17 @@ HALF = torch.full((1, 40), 0.5)
         (lambda: recall_dense(PATTERNS, PATTERNS[:, 1:], torch.exp), "states has shape"),
         (lambda: recall_dense(random_patterns(2, 800, source()), random_patterns(1, 800, source()),
                               torch.exp), "interaction: overflows at overlap 800"),
+        (lambda: energy(W.float(), PATTERNS.double()), "w has dtype torch.float32"),
+        (lambda: energy(W, PATTERNS, W[0].half()), "bias has dtype torch.float16"),
+        (lambda: hetero_hebbian(PATTERNS, PATTERNS.half()), "values has dtype torch.float16"),
+        (lambda: recall_dense(PATTERNS, PATTERNS, NO_FUNCTION), "interaction=None: must be a fun"),
+        (lambda: dense_energy(PATTERNS, PATTERNS, NO_FUNCTION), "interaction=None: must be a fun"),
+        (lambda: recall_dense(PATTERNS, PATTERNS.half(), torch.exp), "states has dtype"),
+        (lambda: recall_dense(PATTERNS, PATTERNS, torch.exp, mask=NOTHING), "mask is all False"),
+        (lambda: modern_update(PATTERNS, PATTERNS.half()), "states has dtype"),
+        (lambda: modern_update(PATTERNS, PATTERNS, mask=NOTHING), "mask is all False"),
+        (lambda: modern_energy(PATTERNS, PATTERNS, mask=NOTHING.float()), "mask has dtype"),
+        (lambda: modern_energy(PATTERNS, PATTERNS, mask=NOTHING[1:]), "mask has shape"),
         (lambda: modern_update(PATTERNS, PATTERNS, 0.0), "beta=0.0: must be above 0"),
         (lambda: modern_update(PATTERNS, PATTERNS, -1.0), "beta=-1.0"),
         (lambda: modern_update(PATTERNS[:0], PATTERNS), "needs a pattern"),

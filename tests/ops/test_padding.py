@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from torch import Tensor
+from torch.autograd import gradcheck
 
-from sab.ops.padding import check_keep, compact, pool, real_rows, spread
+from sab.ops.padding import POOLS, check_keep, compact, pool, real_rows, spread
 
 KEEP = torch.tensor([[False, True, False, True, True], [True, True, False, False, False]])
 X = torch.arange(10.0).view(2, 5, 1).requires_grad_()
@@ -29,6 +33,21 @@ def test_pool() -> None:
         assert pool(X, None, "last")[:, 0].tolist() == [4, 9]
     with pytest.raises(ValueError, match="kind='sum'"):
         pool(X, None, "sum")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: compact(x, KEEP),
+        lambda x: spread(x, KEEP),
+        *(lambda x, kind=kind: pool(x, KEEP, kind) for kind in POOLS),
+        *(lambda x, kind=kind: pool(x, None, kind) for kind in POOLS),
+    ],
+)
+def test_gradcheck(call: Callable[[Tensor], Tensor]) -> None:
+    source = torch.Generator().manual_seed(0)
+    x = torch.randn(2, 5, 3, generator=source, dtype=torch.float64).requires_grad_()
+    assert gradcheck(call, (x,))
 
 
 def test_masks() -> None:

@@ -65,6 +65,25 @@ def test_gradcheck() -> None:
     ("call", "message"),
     [
         (lambda: position_weights(WORDS, 5), "present has dtype torch.int64"),
+        (lambda: position_weights(torch.tensor(True), 5), "present has shape ()"),
+        (lambda: bag_weights(torch.tensor(True), 5), "present has shape ()"),
+        (lambda: bag_weights(PRESENT.float(), 5), "present has dtype torch.float32"),
+        (
+            lambda: sentence_vectors(torch.tensor(1), TABLE, torch.zeros(5)),
+            "words has shape ()",
+        ),
+        (
+            lambda: sentence_vectors(WORDS, TABLE, torch.zeros(2, 4, 0)),
+            "width of the weights=0: must be an integer of at least 1",
+        ),
+        (
+            lambda: sentence_vectors(WORDS.float(), TABLE, torch.zeros(2, 4, 5)),
+            "words has dtype torch.float32: must be torch.int64",
+        ),
+        (
+            lambda: sentence_vectors(WORDS, TABLE, torch.zeros(2, 4, 5)),
+            "weights has dtype torch.float32: must be torch.float64",
+        ),
         (lambda: position_weights(PRESENT, 0), "width=0"),
         (lambda: bag_weights(PRESENT, 0), "width=0"),
         (

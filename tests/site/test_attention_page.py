@@ -140,21 +140,23 @@ def test_mouse(page: Page) -> None:
     assert sum(shown(page)[0]) == pytest.approx(1, abs=2e-3)
 
 
-def test_heads_and_mask(page: Page) -> None:
-    def cells() -> list[list[str]]:
-        return [[cell.inner_text() for cell in row.query_selector_all("td")]
-                for row in page.query_selector_all("#matrix tr")[1:]]  # fmt: skip
+def cells(page: Page) -> list[list[str]]:
+    """The matrix as the page prints it."""
+    return [[cell.inner_text() for cell in row.query_selector_all("td")]
+            for row in page.query_selector_all("#matrix tr")[1:]]  # fmt: skip
 
-    first = cells()
+
+def test_heads_and_mask(page: Page) -> None:
+    first = cells(page)
     assert len(first) == 6 and all(len(row) == 6 for row in first)
     page.check("input[value='1']")
-    second = cells()
+    second = cells(page)
     assert second != first
     for m in range(1, 6):  # head 2 looks at the word before
         row = [float(cell) for cell in second[m]]
         assert max(range(6), key=row.__getitem__) == m - 1
     page.check("#causal")
-    masked = cells()
+    masked = cells(page)
     assert masked[0] == ["1.00", "", "", "", "", ""]
     assert all(masked[m][n] == "" for m in range(6) for n in range(m + 1, 6))
 
@@ -204,9 +206,20 @@ def test_it_takes_the_theme_of_the_page_around_it(browser: Browser, tmp_path: Pa
     server.server_close()
 
 
-def test_without_a_script_the_worked_example_stands(browser: Browser) -> None:
-    page, troubles = open_page(browser, java_script_enabled=False)
-    assert shown(page) == ([0.665, 0.09, 0.245], [1.575, 0.425])
-    assert page.is_visible("#plane") and page.is_visible("noscript p")
-    page.context.close()
+def test_without_a_script_the_worked_example_and_the_first_head_stand(
+    browser: Browser, page: Page
+) -> None:
+    x = torch.tensor(page.evaluate("sabAttention.x"), dtype=torch.float64)
+    head = page.evaluate("sabAttention.heads[0]")
+    wq, wk = (torch.tensor(head[name], dtype=torch.float64) for name in ("wq", "wk"))
+    weights = scaled_dot_product(x @ wq, x @ wk, x).weights
+    still, troubles = open_page(browser, java_script_enabled=False)
+    assert shown(still) == ([0.665, 0.09, 0.245], [1.575, 0.425])
+    assert still.is_visible("#plane") and still.is_visible("noscript p")
+    assert cells(still) == [[f"{value:.2f}" for value in row] for row in weights.tolist()]
+    assert cells(still) == cells(page)
+    names = [[cell.inner_text() for cell in where.query_selector_all("#matrix th")]
+             for where in (still, page)]  # fmt: skip
+    assert names[0] == names[1] and names[0][:3] == ["", "the", "cat"]
+    still.context.close()
     assert troubles == []
