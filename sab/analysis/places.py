@@ -23,6 +23,7 @@ from sab.tasks import registry as tasks
 
 BATCH = 64
 FOLDER = "places"
+ARRAYS = ("bits", "state", "read", "state_alike", "read_alike", "weights")
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ class Places:
         state: (T,), length of the state before anything recalled is added; zeros where the model is
             neither SAB nor `sab.models.lstm.LSTM`.
         read: (T,), length of what is recalled; zeros without memory.
+        state_alike, read_alike: (T,), length of the mean vector over the mean length: 1 where it is
+            the same in every sequence, near 0 where it says which one; 0 where there is none.
         weights: (T, M), read weight of each memory, the one written first on the left.
     """
 
@@ -48,6 +51,8 @@ class Places:
     bits: np.ndarray
     state: np.ndarray
     read: np.ndarray
+    state_alike: np.ndarray
+    read_alike: np.ndarray
     weights: np.ndarray
 
 
@@ -76,6 +81,7 @@ def find_places(
     task: Any = tasks.build(run.task, run.task_config)
     count = min(sequences, task.sequences("test"))
     found: dict[str, list[torch.Tensor]] = {"bits": [], "state": [], "read": [], "weights": []}
+    sums: dict[str, Any] = {"state": 0.0, "read": 0.0}
     for first in range(0, count, BATCH):
         batch = task.take("test", torch.arange(first, min(first + BATCH, count)))
         if isinstance(model, SAB):
@@ -90,8 +96,13 @@ def find_places(
         found["bits"].append(character_bits(outputs, batch.y))
         found["state"].append((h - s).norm(dim=2))
         found["read"].append(s.norm(dim=2))
+        sums = {"state": sums["state"] + (h - s).sum(0), "read": sums["read"] + s.sum(0)}
         found["weights"].append(written)
     means = {name: torch.cat(parts).double().nanmean(0).numpy() for name, parts in found.items()}
+    for name, total in sums.items():
+        length = means[name]
+        mean = (total / count).norm(dim=1).double().numpy()
+        means[f"{name}_alike"] = np.divide(mean, length, out=np.zeros_like(mean), where=length > 0)
     return Places(experiment, row, profile, seed, sab.__version__, count, **means)
 
 
@@ -103,15 +114,15 @@ def write_places(places: Places, results: Path | None = None) -> Path:
     """
     run = (places.experiment, places.row, places.profile, places.seed)
     plain = dict(vars(places))
-    for name in ("bits", "state", "read", "weights"):
+    for name in ARRAYS:
         plain[name] = np.round(getattr(places, name), 4).tolist()
     return map_files.write(map_files.path_of(*run, results, FOLDER), plain)
 
 
 def _from_plain(plain: dict[str, Any]) -> Places:
-    arrays = {name: np.array(plain[name]) for name in ("bits", "state", "read", "weights")}
+    arrays = {name: np.array(plain[name]) for name in ARRAYS}
     if len({len(values) for values in arrays.values()}) != 1:
-        raise ValueError("bits, state, read and weights differ in length")
+        raise ValueError(f"{', '.join(ARRAYS)} differ in length")
     return Places(**{**plain, **arrays})
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from sab.analysis.places import find_places, read_places, write_places
+from sab.analysis.places import ARRAYS, find_places, read_places, write_places
 from sab.analysis.reading import character_bits
 from sab.experiments.config import RunConfig
 from sab.experiments.weights import build_model, save_weights, snapshot_name
@@ -49,6 +49,9 @@ def test_they_are_means_of_what_the_model_does(keep: Keep, tmp_path: Path) -> No
     assert np.allclose(found.bits, bits.nanmean(0), atol=1e-6)
     assert np.allclose(found.state, (h - s).norm(dim=2).mean(0), atol=1e-6)
     assert np.allclose(found.read, s.norm(dim=2).mean(0), atol=1e-6)
+    for alike, vectors in ((found.state_alike, h - s), (found.read_alike, s)):
+        mean, length = vectors.mean(0).norm(dim=1), vectors.norm(dim=2).mean(0)
+        assert np.allclose(alike, torch.where(length > 0, mean / length, 0.0), atol=1e-6)
     assert found.weights.shape == (20, 5)
     assert np.allclose(found.weights, recall.matrix().mean(0)[:, 3::4], atol=1e-6)
     # Before the first memory nothing is read; from then on the weights sum to one.
@@ -68,9 +71,9 @@ def test_what_is_kept_comes_back(keep: Keep, tmp_path: Path) -> None:
     path = write_places(made, tmp_path / "results")
     kept = read_places("text", "sab", results=tmp_path / "results")
     assert kept is not None
-    for name in ("bits", "state", "read", "weights"):
+    for name in ARRAYS:
         assert np.allclose(getattr(kept, name), getattr(made, name), atol=1e-4)
-    same = {name: getattr(made, name) for name in ("bits", "state", "read", "weights")}
+    same = {name: getattr(made, name) for name in ARRAYS}
     assert dataclasses.replace(kept, **same) == made
     plain = json.loads(path.read_bytes())
     for damage in ({"bits": plain["bits"][1:]}, {"sequence": 1}):

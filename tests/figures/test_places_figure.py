@@ -13,7 +13,18 @@ from sab.figures.style import alt_of
 def places(bits: list[float]) -> Places:
     nothing = np.zeros(len(bits))
     return Places(
-        "e", "r", "cpu", 0, "0", 1, np.array(bits), nothing, nothing, np.zeros((len(bits), 0))
+        "e",
+        "r",
+        "cpu",
+        0,
+        "0",
+        1,
+        np.array(bits),
+        nothing,
+        nothing,
+        nothing,
+        nothing,
+        np.zeros((len(bits), 0)),
     )
 
 

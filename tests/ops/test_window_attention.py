@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -113,7 +114,7 @@ def test_what_padding_holds_reaches_nobody(rubbish: float, kind: str, causal: bo
     keep = mask_of(kind, 10)
     assert keep is not None
     gap = ~keep[:, None, :, None]
-    calls = [
+    calls: list[Callable[..., Tensor]] = [
         lambda *x: window_attention(*x, 3, keep=keep, causal=causal),
         lambda *x: window_attention(*x, 3, keep=keep, causal=causal, form="masked"),
         lambda *x: full_attention(*x, keep=keep, causal=causal),
