@@ -114,10 +114,10 @@ def test_what_padding_holds_reaches_nobody(rubbish: float, kind: str, causal: bo
     keep = mask_of(kind, 10)
     assert keep is not None
     gap = ~keep[:, None, :, None]
-    calls: list[Callable[..., Tensor]] = [
-        lambda *x: window_attention(*x, 3, keep=keep, causal=causal),
-        lambda *x: window_attention(*x, 3, keep=keep, causal=causal, form="masked"),
-        lambda *x: full_attention(*x, keep=keep, causal=causal),
+    calls: list[Callable[[Tensor, Tensor, Tensor], Tensor]] = [
+        lambda q, k, v: window_attention(q, k, v, 3, keep=keep, causal=causal),
+        lambda q, k, v: window_attention(q, k, v, 3, keep=keep, causal=causal, form="masked"),
+        lambda q, k, v: full_attention(q, k, v, keep=keep, causal=causal),
     ]
     for call in calls:
         found = []
