@@ -300,7 +300,7 @@ show_claims(
 #   points ahead of the best SAB. And the paper does not say how large its Transformer is, so it is a
 #   comparison of two settings, not of two ideas. Ours has as many parameters as the LSTM beside it,
 #   within a fifth.
-# - **SAB beats the LSTM where its blocks are large.** The best row is 3.9 points above the LSTM; $(20, 5, 20)$ is
+# - **SAB beats the LSTM where its blocks are large.** The table's best row is 3.9 points above the LSTM; $(20, 5, 20)$ is
 #   *below* it. A sparse SAB of short blocks does not get for free what full BPTT does.
 # - **No matched pair.** Nowhere in the table does TBPTT stand beside SAB with the same truncation. On CIFAR-10 the
 #   truncated LSTM has 300 steps and SAB 16. So the table shows what SAB reaches, not what its recalls add. The
