@@ -200,8 +200,8 @@ def test_claims_file_is_in_the_checkout() -> None:
 
 def test_titles_say_in_words_what_a_replay_leaves() -> None:
     for name in ("table2_adding", "table3"):
-        rows = [row for row in tables.find(name).rows if row.config.get("replay")]
+        rows = [row for row in tables.find(name).rows if row.model_config.get("replay")]
         assert rows
         for row in rows:
-            words = {"none": "nothing", "write_step": "the writing step"}[row.config["replay"]]
+            words = {"none": "nothing", "write_step": "the writing step"}[row.model_config["replay"]]
             assert f") without mental updates ({words}), T=" in row.title
