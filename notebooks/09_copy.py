@@ -505,6 +505,15 @@ glue("smallest", (judged["t1-sab-1-1-T300"].claim.value or 0) / 100)
 glue("paper_lstm_100", (judged["t1-lstm-T100"].claim.value or 0) / 100)
 ours_lstm = lines["lstm_T100"].ours
 glue("our_lstm_100", "not run" if ours_lstm is None else f"{ours_lstm:.1f} %")
+searched = records.load("search") if profile == "records" else []
+SEARCHED = {
+    "sab_5_5": "SAB (5, 5)",
+    "lstm": "the LSTM with full BPTT",
+    "attentive_lstm": "the LSTM with full self-attention",
+    "tbptt_20": "TBPTT-20",
+}
+with_search = {r.row.partition("_lr")[0] for r in searched}
+glue("searched_models", ", ".join(v for k, v in SEARCHED.items() if k in with_search) or "no model")
 
 # %% [markdown]
 # SAB (5, 5) {glue:text}`sab_told_100:s` at $T = 100$, {glue:text}`sab_told_200:s` at 200 and
@@ -525,7 +534,8 @@ glue("our_lstm_100", "not run" if ours_lstm is None else f"{ours_lstm:.1f} %")
 # ### Does the LSTM only need more time?
 #
 # Its curve still rises when its updates end. So it got more of them, more than four times as many, and the same
-# schedule. And was its learning rate badly chosen? The recipe comes from a search with the same six settings for every model.
+# schedule. And was its learning rate badly chosen? The recipe comes from trial runs of SAB
+# ([chapter 8](08_setup.ipynb)). Afterwards the same six settings were run for {glue:text}`searched_models:s`:
 
 # %%
 patient = notebook.read_or_run("longer", profile)
@@ -542,7 +552,6 @@ show(
     caption="LSTM, full BPTT, T = 100, held-out accuracy. The rate falls to a tenth for the last fifth.",
     source=[*hurried, *patient],
 )
-searched = notebook.read_or_run("search", profile) if profile == "records" else []
 show_table(
     ["model", "learning rate", "clip", "accuracy, %"],
     [

@@ -482,8 +482,8 @@ print(f"random two: {wrong:.2f}, which is {wrong / CHANCE:.0f} times the error o
 assert abs(wrong - 1 / 3) < 0.02
 
 # %% tags=["hide-cell"]
-# Solution of exercise 3: the shares change (with seed 1 most of the weight at the last step lies
-# before the first mark), the swap does not.
+# Solution of exercise 3: the shares change (see how much of the last read lies before the first mark),
+# the swap does not.
 run = RunConfig("live", "sab", "adding", "sab", {"T": 50}, {"hidden_size": 64}, budget, seed + 1)
 with tempfile.TemporaryDirectory() as folder:
     train(run, Path(folder), device="cpu", progress="none")

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sab.cli import main, value_of
-from sab.experiments import files, records
+from sab.experiments import files, records, tables
 from sab.experiments.train import Trainer
 
 SMALL = ["--set", "updates=12", "--set", "hidden_size=8", "--set", "eval_every=6"]
@@ -62,6 +62,25 @@ def test_run_then_table_list_show(folders: Path, capsys: pytest.CaptureFixture[s
     assert "table1" in capsys.readouterr().out
     assert sab("list", "copy") == 0
     assert "sab_5_5_T20" in capsys.readouterr().out
+
+
+def test_two_rows_of_smoke_make_table_1_from_nothing(
+    folders: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {"sab_5_5_T100", "lstm_T100"}  # the whole table takes a minute and more
+    assert not (folders / "results").exists()
+    chosen = [part for name in sorted(names) for part in ("--row", name)]
+    assert sab("run", "table1", *chosen, "--profile", "smoke", "--workers", "1") == 0
+    capsys.readouterr()
+    assert sab("table", "1") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {record.row for record in records.load("table1")} == names
+    for row in tables.find("table1").rows:
+        mine = [line for line in lines if re.split(r"\s{2,}", line)[0] == row.title]
+        assert mine, f"no line for {row.name}"
+        for line in mine:  # smoke shows that it runs, and judges nothing
+            assert ("(n=1, smoke)" in line) == (row.name in names)
+            assert "reproduced" not in line and "partly" not in line
 
 
 def test_a_changed_field_gets_a_record_of_its_own(folders: Path) -> None:

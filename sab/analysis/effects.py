@@ -40,6 +40,15 @@ class Effect:
     seconds: float = 0.0
 
 
+def typical_norm(record: Record) -> float:
+    """Median over a run's evaluations of the mean gradient norm, before clipping, since the last.
+
+    Of an even number of evaluations, the mean of the two in the middle. NaN where none has a norm.
+    """
+    known = [e["grad_norm"] for e in record.history if e.get("grad_norm") is not None]
+    return statistics.median(known) if known else float("nan")
+
+
 def effect(row: Row, records: Sequence[Record]) -> Effect:
     """Summarise the records of ``row`` among ``records``; all must be of one profile.
 
@@ -53,10 +62,6 @@ def effect(row: Row, records: Sequence[Record]) -> Effect:
     if not mine:
         return Effect(row.name, row.title)
     accuracies = [record.metrics["accuracy"] for record in mine]
-    norms = []
-    for record in mine:
-        known = [e["grad_norm"] for e in record.history if e.get("grad_norm") is not None]
-        norms.append(statistics.median(known) if known else float("nan"))
     return Effect(
         row=row.name,
         title=row.title,
@@ -65,7 +70,7 @@ def effect(row: Row, records: Sequence[Record]) -> Effect:
         lowest=min(accuracies),
         highest=max(accuracies),
         best=estimate([max(e["accuracy"] for e in r.history) for r in mine]).mean,
-        norm=estimate(norms).mean,
+        norm=estimate([typical_norm(record) for record in mine]).mean,
         norm_max=max(record.metrics["grad_norm_max"] for record in mine),
         updates=max(int(record.metrics["updates"]) for record in mine),
         seconds=sum(record.seconds for record in mine),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import hashlib
-import logging
 import os
 import sys
 import time
@@ -89,7 +88,7 @@ def _download(url: str, path: Path) -> None:
     """Fetch ``url`` to ``path`` with pooch, a bar on a terminal."""
     import pooch
 
-    logging.getLogger("pooch").setLevel(logging.WARNING)
+    pooch.get_logger().setLevel("WARNING")  # its own logger: logging.getLogger does not find it
     bar = sys.stderr.isatty() and os.environ.get("TQDM_DISABLE") != "1"
     get = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16, timeout=TIMEOUT)
     pooch.retrieve(url, known_hash=None, fname=path.name, path=path.parent, downloader=get)

@@ -20,12 +20,19 @@ def preset(config: SABConfig, **changes: Any) -> dict[str, Any]:
     return {**changed, **changes}
 
 
+# How a row's note reads in its title, where the name alone would not explain it.
+NOTES = {
+    "none": "without mental updates (nothing)",
+    "write_step": "without mental updates (the writing step)",
+}
+
+
 def sab_row(k_trunc: int, k_top: int, T: int, note: str = "", seeds: int = 99, **more: Any) -> Row:
     """A SAB row of a copy table; ``more`` are model settings."""
     suffix = f"_{note}" if note else ""
     return Row(
         f"sab_{k_trunc}_{k_top}{suffix}_T{T}",
-        f"SAB ({k_trunc}, {k_top}){' ' + note if note else ''}, T={T}",
+        f"SAB ({k_trunc}, {k_top}){' ' + NOTES.get(note, note) if note else ''}, T={T}",
         "sab",
         {"k_trunc": k_trunc, "k_top": k_top, **more},
         {"T": T},

@@ -26,15 +26,19 @@ from sab.figures.style import (
 def _draw_system(
     ax: Axes, points: Sequence[tuple[float, float | None]], **look: Any
 ) -> float | None:
-    """Draw a curve up to its first missing value; return the length at which it went missing."""
+    """Draw a curve up to its first missing value, and that below chance, where no curve runs.
+
+    Returns the length at which it went missing.
+    """
     ordered = sorted(points, key=lambda point: point[0])
     missing = next((length for length, value in ordered if value is None), None)
     drawn = [(length, 100 * float(value)) for length, value in ordered if value is not None]
     ax.plot([point[0] for point in drawn], [point[1] for point in drawn], **look)
     if missing is not None and drawn:
+        ax.plot([missing], [3], color=look["color"], marker="x", ms=5, ls="none", zorder=4)
         ax.annotate(
-            f"out of memory at {missing:g}", drawn[-1], xytext=(0, 8), textcoords="offset points",
-            fontsize=8, color=look["color"],
+            f"out of memory at {missing:g}", (missing, 3), xytext=(-6, 0),
+            textcoords="offset points", ha="right", va="center", fontsize=8, color=look["color"],
         )  # fmt: skip
     return missing
 

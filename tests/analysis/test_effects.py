@@ -1,10 +1,11 @@
 """Effects of switches from records: means, norms, and the arithmetic of a full design."""
 
+import math
 from typing import Any
 
 import pytest
 
-from sab.analysis.effects import Effect, effect, factor_effects
+from sab.analysis.effects import Effect, effect, factor_effects, typical_norm
 from sab.experiments.records import Record
 from sab.experiments.rows import Row
 
@@ -29,6 +30,12 @@ def test_means_over_seeds_and_norms_over_training() -> None:
     assert (got.n, got.accuracy, got.lowest, got.highest) == (2, 0.625, 0.5, 0.75)
     assert got.best == 0.625 and got.norm == 4.0 and got.norm_max == 200.0
     assert got.updates == 30 and got.seconds == 4.0
+
+
+def test_a_typical_norm_of_an_even_number_lies_between_the_two_in_the_middle() -> None:
+    assert typical_norm(record(0, 0.5, [None, 1.0, 3.0, 7.0, 50.0])) == 5.0
+    assert typical_norm(record(0, 0.5, [None, 1.0, 3.0, 50.0])) == 3.0
+    assert math.isnan(typical_norm(record(0, 0.5, [None])))
 
 
 def test_a_row_without_records_is_said_to_have_none() -> None:

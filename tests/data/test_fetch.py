@@ -3,6 +3,8 @@
 import gzip
 import hashlib
 import http.server
+import io
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -144,6 +146,45 @@ def test_what_is_not_the_data_is_refused_and_removed(
     assert "\n" not in message
     assert list(path.parent.iterdir()) == []
     assert len(Handler.seen) == tries
+
+
+def test_when_every_mirror_stalls_one_line_says_so(
+    host: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fetch, "TRIES", 1)
+    urls = [f"{host}/stalled/tiny.txt", f"{host}/stalled/again/tiny.txt"]
+    path = offer(monkeypatch, *urls)
+    assert main(["data", "fetch", "tiny"]) == 2
+    told = capsys.readouterr().err
+    (line,) = told.strip().splitlines()
+    assert line.startswith("sab: tiny.txt of tiny: cannot be fetched")
+    assert line.count("timed out") == 2
+    for part in (*urls, hashlib.sha256(GOOD).hexdigest()):
+        assert part in line
+    assert list(path.parent.iterdir()) == []
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_on_a_terminal_only(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = offer(monkeypatch, f"{host}/good/tiny.txt")
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    for screen, drawn in ((Terminal(), True), (io.StringIO(), False)):
+        path.unlink(missing_ok=True)
+        monkeypatch.setattr(sys, "stderr", screen)
+        files("tiny")
+        assert path.read_bytes() == GOOD
+        assert ("100%" in screen.getvalue()) == drawn
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    path.unlink()
+    monkeypatch.setattr(sys, "stderr", silent := Terminal())
+    files("tiny")
+    assert silent.getvalue() == ""
 
 
 def test_offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -196,3 +196,12 @@ def test_the_cells_of_the_paper_s_tables_are_all_there() -> None:
 def test_claims_file_is_in_the_checkout() -> None:
     assert (project_root() / "book" / "claims.yaml").is_file()
     assert Path(tables.__file__).is_relative_to(project_root())
+
+
+def test_titles_say_in_words_what_a_replay_leaves() -> None:
+    for name in ("table2_adding", "table3"):
+        rows = [row for row in tables.find(name).rows if row.model_config.get("replay")]
+        assert rows
+        for row in rows:
+            words = {"none": "nothing", "write_step": "the writing step"}[row.model_config["replay"]]
+            assert f") without mental updates ({words}), T=" in row.title

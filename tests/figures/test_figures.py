@@ -249,7 +249,9 @@ def test_out_of_memory_is_no_accuracy() -> None:
     fig = figures.transfer_curve({}, chance=0.125, paper=PAPER)
     attentive = next(line for line in lines(fig) if "self-attention" in str(line.get_label()))
     assert list(attentive.get_xdata()) == [100, 2000]
-    assert any(text.get_text() == "out of memory at 5000" for text in fig.axes[0].texts)
+    (told,) = [text for text in fig.axes[0].texts if text.get_text() == "out of memory at 5000"]
+    assert told.get_color() == attentive.get_color()
+    assert told.xy[0] == 5000 and told.xy[1] < 12.5, "below chance it lies on nobody's curve"
     assert "5000: out of memory" in alt_of(fig)
     for bad in ({}, {"sab": [(100, 99.0)]}, {"sab": [(0, 0.5)]}):
         with pytest.raises(ValueError, match="must"):
