@@ -60,6 +60,7 @@ import torch
 from sab import notebook
 from sab.analysis.excerpts import read_excerpt
 from sab.analysis.ngrams import ngram_bits
+from sab.analysis.places import read_places
 from sab.analysis.reading import (
     character_bits,
     lines_batch,
@@ -72,7 +73,7 @@ from sab.experiments.config import RunConfig, TrainConfig
 from sab.experiments.statistics import difference
 from sab.experiments.train import train
 from sab.experiments.weights import load_model
-from sab.figures import TextRow, learning_curve, text_cells
+from sab.figures import TextRow, learning_curve, place_losses, text_cells
 from sab.figures.style import system_label
 from sab.models.sab import SABConfig, SABLayer
 from sab.models.transformer import matched_width
@@ -439,6 +440,103 @@ glue("ptb_ours_lstm", f"{sum(lstm) / len(lstm):.3f} bits" if lstm else "not run 
 # Ours, for the matched pair: {glue:text}`pair_gap:s` ({glue:text}`pair_verdict:s`); the LSTM with full BPTT at
 # 256 units: {glue:text}`ptb_ours_lstm:s`; SAB $(20, 10, 20)$: {glue:text}`ptb_ours_sab:s`. Our best row so far has
 # {glue:text}`ptb_ours_best:s`; counting alone had {glue:text}`ptb_counted_again:.3f`.
+#
+# ### Where SAB loses, and why
+#
+# A mean over all characters hides *where* they cost more. Every sequence begins without a memory; the first is
+# written after 20 characters, and from then on a read takes it, since its weights sum to one: **SAB cannot read
+# nothing.** What does that do? The bits at each place of a sequence, against the LSTM:
+
+# %%
+EACH = {"lstm": "LSTM", "tbptt_20": "TBPTT-20", "sab_20_10_20": "SAB (20, 10, 20)",
+        "sab_20_10_20_zero": "SAB (20, 10, 20), a zero state first"}  # fmt: skip
+known = {label: read_places("table2_ptb", row) for row, label in EACH.items()}
+seen = {label: one for label, one in known.items() if one is not None}
+K_ATT = 20
+if len(seen) > 1:
+    show(
+        place_losses(seen, against="LSTM", k_att=K_ATT),
+        caption="Penn Treebank, 256 units, one seed: bits at each place of a sequence of 100 characters, less "
+        f"those of the LSTM. Means of {seen['LSTM'].sequences:,} test sequences.",
+        source="From results/places/table2_ptb (sab maps table2_ptb --row ROW).",
+    )
+plain = seen["SAB (20, 10, 20)"]
+lost = plain.bits - seen["LSTM"].bits
+near = slice(K_ATT - 2, K_ATT + 10)
+first = plain.weights[K_ATT:, 0].mean()
+show_table(
+    ["characters", *(f"{a + 1} to {a + K_ATT}" for a in range(0, 100, K_ATT))],
+    [
+        *(
+            (f"{label}, bits", *(f"{one.bits[a : a + K_ATT].mean():.3f}" for a in range(0, 100, K_ATT)))
+            for label, one in seen.items()
+        ),
+        ("read weight of the first memory", *(f"{plain.weights[a + K_ATT - 1, 0]:.2f}" for a in range(0, 100, K_ATT))),
+        ("length of the state before the read", *(f"{plain.state[a + K_ATT // 2]:.2f}" for a in range(0, 100, K_ATT))),
+        ("length of what is read", *(f"{plain.read[a + K_ATT // 2]:.2f}" for a in range(0, 100, K_ATT))),
+    ],
+    caption="The same in blocks of 20 characters; the last three lines are of SAB without the zero state.",
+    source="From results/places/table2_ptb.",
+)  # fmt: skip
+glue("first_weight", first)
+glue("peak_bits", float(lost.max()))
+glue("peak_place", int(lost.argmax()) + 1)
+glue("near_share", float(lost[near].sum() / lost.sum()))
+glue("state_there", plain.state[K_ATT])
+glue("state_else", plain.state[K_ATT // 2])
+glue("read_alike", plain.read_alike[-1])
+glue("state_alike", plain.state_alike[K_ATT // 2])
+zero = seen.get("SAB (20, 10, 20), a zero state first")
+if zero is None:
+    cure = "that row has not been run"
+else:
+    gap = [float((one.bits - seen["TBPTT-20"].bits).mean()) for one in (plain, zero)]
+    cure = (
+        f"the distance to TBPTT-20 goes from {gap[0]:+.3f} to {gap[1]:+.3f} bits on these sequences (seed 0), and "
+        f"the loss around the first write from {lost.max():.1f} to "
+        f"{float((zero.bits - seen['LSTM'].bits).max()):.2f} bits"
+    )
+    glue("zero_weight", float(zero.weights[K_ATT:].sum(1).mean()))
+    glue("zero_read", float(zero.read[K_ATT:].mean()))
+    glue("zero_state", float(zero.state[K_ATT:].mean()))
+glue("zero_told", cure)
+
+
+def seeds_of(row):
+    """Bits a character of a row's runs, with their number."""
+    values = [r.metrics["bpc"] for r in found["table2_ptb"] if (r.row, r.profile) == (row, "cpu")]
+    listed = ", ".join(f"{value:.3f}" for value in values)
+    return (
+        f"{listed} ({len(values)} seed{'s' if len(values) != 1 else ''})" if values else "not run"
+    )
+
+
+for key, row in (("bits_zero", "sab_20_10_20_zero"), ("bits_sab", "sab_20_10_20"),
+                 ("bits_tbptt", "tbptt_20"), ("bits_lstm", "lstm")):  # fmt: skip
+    glue(key, seeds_of(row))
+
+# %% [markdown]
+# At character {glue:text}`peak_place:d`, where the first memory is written, SAB loses {glue:text}`peak_bits:.1f` bits.
+# The dozen characters around it make {glue:text}`near_share:.0%` of all that it loses. And from there on, the first
+# memory has {glue:text}`first_weight:.0%` of the weight in every read, whatever comes.
+#
+# Put together: the model *counts to twenty and empties itself* (its state there is
+# {glue:text}`state_there:.1f` long instead of {glue:text}`state_else:.1f`), at the price of some characters. What it writes is a memory
+# that says little: of its length {glue:text}`read_alike:.0%` is the same in every sequence, of an ordinary state's
+# {glue:text}`state_alike:.0%`. Then it reads that one for ever. It has not learned to recall. It has learned not to be
+# disturbed. So the memory is no use here, and the mechanism has a price: a read whose weights must sum to one
+# has no way to abstain.
+#
+# If this is right, the cure is to *give* it such a memory. With a zero state in the memory from the start, as the
+# published program has it (D4), there is something harmless to read: {glue:text}`zero_told:s`.
+#
+# On the whole test part: SAB {glue:text}`bits_sab:s`; with the zero state {glue:text}`bits_zero:s`; TBPTT-20
+# {glue:text}`bits_tbptt:s`; full BPTT {glue:text}`bits_lstm:s`. So the matched pair fell against SAB for want of
+# a way to abstain, not for want of credit. But look at what the cured model does. The zero state takes all but
+# {glue:text}`zero_weight:.1%` of the weight; what is read is {glue:text}`zero_read:.2f` long, beside a state of
+# {glue:text}`zero_state:.1f`. **It hardly recalls.** Where it is better than TBPTT-20, recall of content cannot
+# be the reason. A gain from remembering characters of this text, at this size and with a write every 20 steps, we
+# have not seen.
 #
 # ### Where the paper disagrees with itself
 #
@@ -884,6 +982,8 @@ if not timed:
 #
 # - **How far counting goes.** On Penn Treebank counting reaches {glue:text}`ptb_counted_last:.3f` bits, the networks
 #   of this page {glue:text}`ptb_best_last:s`. The paper's best is {glue:text}`paper_ahead:.2f` bits ahead of counting.
+# - **A model that writes a memory in order to forget it.** SAB gives up a few characters of every sequence to store
+#   a state that says little, because it must read something.
 # - **That the paper holds its own error bar**, in two rows that cannot differ.
 # - **How narrow a learned recall is.** One line more than in training, and it is worse than none.
 # - **How little of a memory one sees in BPC.** In the live text, all that recall can win sits in a

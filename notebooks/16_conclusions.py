@@ -383,6 +383,9 @@ show_table(
 #
 # - **To write by salience.** Our rule forgets; it does not choose. A network that decides *when* to store, and is
 #   taught by whether it was recalled, would need credit for what was *not* written.
+# - **To abstain.** The weights of a read sum to one, so SAB cannot read nothing. On text it learns to write a memory
+#   that says little and to read that one ([chapter 11](11_language.ipynb)); a zero state in the memory is the
+#   least cure, a learned gate on the read would be another.
 # - **To train with a bounded memory.** Here only the test was bounded. In training, an early
 #   forgetting cuts the road for credit as well.
 # - **Candidates without a full scan.** At a bound the scan is cheap. Without one, an index would
