@@ -489,19 +489,19 @@ glue("state_there", plain.state[K_ATT - 1])
 glue("state_else", plain.state[K_ATT // 2])
 glue("read_alike", plain.read_alike[-1])
 glue("state_alike", plain.state_alike[K_ATT // 2])
-zero = seen.get("SAB (20, 10, 20), a zero state first")
-if zero is None:
+cured = seen.get("SAB (20, 10, 20), a zero state first")
+if cured is None:
     cure = "that row has not been run"
 else:
-    gap = [float((one.bits - seen["TBPTT-20"].bits).mean()) for one in (plain, zero)]
+    gap = [float((one.bits - seen["TBPTT-20"].bits).mean()) for one in (plain, cured)]
     cure = (
         f"the distance to TBPTT-20 goes from {gap[0]:+.3f} to {gap[1]:+.3f} bits on these sequences (seed 0), and "
         f"the loss around the first write from {lost.max():.1f} to "
-        f"{float((zero.bits - seen['LSTM'].bits).max()):.2f} bits"
+        f"{float((cured.bits - seen['LSTM'].bits).max()):.2f} bits"
     )
-    glue("zero_weight", float(zero.weights[K_ATT:].sum(1).mean()))
-    glue("zero_read", float(zero.read[K_ATT:].mean()))
-    glue("zero_state", float(zero.state[K_ATT:].mean()))
+    glue("zero_weight", float(cured.weights[K_ATT:].sum(1).mean()))
+    glue("zero_read", float(cured.read[K_ATT:].mean()))
+    glue("zero_state", float(cured.state[K_ATT:].mean()))
 glue("zero_told", cure)
 
 
