@@ -434,14 +434,11 @@ glue(
     "ptb_ours_sab",
     f"{best_row['sab_20_10_20']:.3f} bits" if "sab_20_10_20" in best_row else "not run yet",
 )
-zero = best_row.get("sab_20_10_20_zero")
-glue("ptb_ours_zero", "not run yet" if zero is None else f"{zero:.3f} bits")
 glue("ptb_ours_lstm", f"{sum(lstm) / len(lstm):.3f} bits" if lstm else "not run yet")
 
 # %% [markdown]
 # Ours, for the matched pair: {glue:text}`pair_gap:s` ({glue:text}`pair_verdict:s`); the LSTM with full BPTT at
-# 256 units: {glue:text}`ptb_ours_lstm:s`; SAB $(20, 10, 20)$: {glue:text}`ptb_ours_sab:s`. The same SAB with a zero
-# state in memory from the start, so that there is a read which changes nothing: {glue:text}`ptb_ours_zero:s`. Our best row so far has
+# 256 units: {glue:text}`ptb_ours_lstm:s`; SAB $(20, 10, 20)$: {glue:text}`ptb_ours_sab:s`. Our best row so far has
 # {glue:text}`ptb_ours_best:s`; counting alone had {glue:text}`ptb_counted_again:.3f`.
 #
 # ### Where SAB loses, and why

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from sab.data import fetch
-from sab.data.sources import DATASETS
+from sab.data import fetch, sources
 
 
 def listing() -> list[str]:
     """Two lines a data set: whether it is here, what it is; its terms and its page."""
     lines = []
-    for item in DATASETS.values():
+    for item in sources.DATASETS.values():
         where = "here" if fetch.held(item.name) else "not here"
         if where == "not here" and not any(file.urls for file in item.files):
             where = "not here, and published nowhere"
@@ -20,6 +19,6 @@ def listing() -> list[str]:
 
 def checks() -> tuple[list[str], bool]:
     """A line a file, and whether any is damaged."""
-    states = [(item, *pair) for item in DATASETS for pair in fetch.states(item).items()]
+    states = [(item, *pair) for item in sources.DATASETS for pair in fetch.states(item).items()]
     lines = [f"{item:15} {name:27} {state}" for item, name, state in states]
     return lines, any(state.startswith("damaged") for *_, state in states)

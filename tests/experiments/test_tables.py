@@ -203,5 +203,6 @@ def test_titles_say_in_words_what_a_replay_leaves() -> None:
         rows = [row for row in tables.find(name).rows if row.model_config.get("replay")]
         assert rows
         for row in rows:
-            words = {"none": "nothing", "write_step": "the writing step"}[row.model_config["replay"]]
+            said = {"none": "nothing", "write_step": "the writing step"}
+            words = said[row.model_config["replay"]]
             assert f") without mental updates ({words}), T=" in row.title
