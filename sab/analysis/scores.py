@@ -35,13 +35,15 @@ def mean(records: Iterable[Record], metric: str, scale: float = 1.0) -> float:
 
 
 def told(records: Sequence[Record], metric: str, scale: float = 1.0, digits: int = 1) -> str:
-    """``mean ± half width of its 95 % interval``; without ± for one seed, – for none."""
+    """``mean ± half width of its 95 % interval``; the values themselves of one or two seeds.
+
+    The interval of two seeds is some ten times their distance and says nothing. – where none is.
+    """
     found = values(records, metric, scale)
-    if not found:
-        return MISSING
+    if len(found) < 3:
+        return "; ".join(f"{value:,.{digits}f}" for value in found) or MISSING
     summary = estimate(found)
-    text = f"{summary.mean:,.{digits}f}"
-    return text if summary.halfwidth is None else f"{text} ± {summary.halfwidth:,.{digits}f}"
+    return f"{summary.mean:,.{digits}f} ± {summary.halfwidth:,.{digits}f}"
 
 
 def lines(
