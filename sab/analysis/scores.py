@@ -37,11 +37,15 @@ def mean(records: Iterable[Record], metric: str, scale: float = 1.0) -> float:
 def told(records: Sequence[Record], metric: str, scale: float = 1.0, digits: int = 1) -> str:
     """``mean ± half width of its 95 % interval``; the values themselves of one or two seeds.
 
-    The interval of two seeds is some ten times their distance and says nothing. – where none is.
+    The interval of two seeds is some ten times their distance and says nothing. Values that read
+    the same stand once; – where there is none.
     """
     found = values(records, metric, scale)
+    texts = [f"{value:,.{digits}f}" for value in found]
+    if len(set(texts)) < 2:
+        return texts[0] if texts else MISSING
     if len(found) < 3:
-        return "; ".join(f"{value:,.{digits}f}" for value in found) or MISSING
+        return "; ".join(texts)
     summary = estimate(found)
     return f"{summary.mean:,.{digits}f} ± {summary.halfwidth:,.{digits}f}"
 
