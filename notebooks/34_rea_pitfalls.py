@@ -504,7 +504,7 @@ for name, fixes in READERS.items():
     torch.manual_seed(seed)
     model = REA(REAConfig(50, 16, 2, layer="listing", fixes=fixes, window=2, norm=False,
                           padding="zero_rows"))  # fmt: skip
-    fit(model, padded, 280)
+    fit(model, padded, 240)
     points = []
     for steps in ROWS:
         x = torch.nn.functional.pad(behind.x, (0, 0, 0, steps - padded.T))
@@ -590,7 +590,7 @@ for build in (lambda: ListingREA(30, 4, fixes=("heads",)), lambda: LayerConfig(d
 #
 # ## What it took
 #
-# Half a minute or so on one thread, nearly all of it for the short trainings of symptoms 2, 4 and 5.
+# Under a minute on one thread, nearly all of it for the short trainings of symptoms 2, 4 and 5.
 #
 # ## Exercises
 #
