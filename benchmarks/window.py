@@ -31,7 +31,7 @@ from benchmarks import measure
 from sab.analysis.cost import kept_for_backward
 from sab.models.rea_layer import LayerConfig, REALayer
 from sab.models.rea_listing import ListingREA
-from sab.ops.ema_scan import ema_scan
+from sab.ops.ema_scan import ema_scan, linear_scan
 from sab.ops.window_attention import band, full_attention, window_attention
 
 HEADS, WIDTH = 4, 16
@@ -85,6 +85,15 @@ def states_of(cell: nn.GRU, x: Tensor) -> Tensor:
     """All hidden states."""
     states: Tensor = cell(x)[0]
     return states
+
+
+def halved(x: Tensor, alpha: Tensor, keep: Tensor | None = None) -> Tensor:
+    """The running average by halving at every length; `ema_scan` goes in blocks from `LONG` on."""
+    share = alpha.expand_as(x)
+    if keep is not None:
+        gap = ~keep[:, :, None]
+        share, x = share.masked_fill(gap, 0.0), x.masked_fill(gap, 0.0)
+    return linear_scan(1 - share, share * x)
 
 
 def heads_of(n: int) -> list[Tensor]:
@@ -144,6 +153,7 @@ def scan(args: argparse.Namespace) -> list[dict[str, Any]]:
                 form: functools.partial(ema_scan, keep=keep if masked else None, form=form)
                 for form in forms
             }
+            runs["halving"] = functools.partial(halved, keep=keep if masked else None)
             calls = {n: functools.partial(step, run, x, alpha) for n, run in runs.items()}
             if not masked:
                 calls["gru"] = functools.partial(step, functools.partial(states_of, cell), x)

@@ -113,6 +113,10 @@ glue("flat_1024", 1 / 1024)
 # does not forbid attention to *hold* them. Keep that in mind when
 # [chapter 33](33_rea_experiment.ipynb) runs the experiment.
 #
+# He adds a second reason, *wearing down*: even an event that was seen is ground away by the twelve layers
+# that it passes. A residual stream carries it through unless a layer writes over it, so depth alone
+# does not do that; our models of two layers can't say more about it.
+#
 # ## Four wishes
 #
 # The article asks four things of a cure. We turn each into a measurement.
@@ -197,6 +201,7 @@ show(
         alt="Three matrices of 20 by 20 gradients, output against input. The window alone fills a "
         "band of three steps on either side of the diagonal; the state alone fills the lower "
         "triangle and fades with distance; both together fill the triangle and the band.",
+        ylabel="output step",
     ),
     caption="Gradient of output t (row) with respect to input s (column), window 3, without the "
     "residual stream. Blank: exactly none.",
@@ -222,7 +227,7 @@ assert matrices["state alone"][0, 5] == 0 < matrices["window alone"][0, 3]
 # | keeps of the past | every $k_{\mathrm{att}}$-th state | every position | one state |
 # | memory at step $t$ | grows with $t$ | grows with $t$ | constant |
 # | reads | a few, chosen by a score | all, weighted by a score | the one there is |
-# | can answer | what was there, when asked now | the same | what was there, mostly |
+# | can answer | what was there, when asked now | the same | how much of it was there |
 # | credit to step $t - k$ | through a few recalled states | through one weight | times $(1 - \alpha)^k$ |
 #
 # A summary is decided on *when the event comes in*; a recall is decided on *when the question comes
@@ -295,8 +300,8 @@ glue("claims", len(ours))
 #
 # - **Dilution is a logarithm.** It is a fair description of the first updates and a poor one of a
 #   trained model.
-# - **The summary is almost free in parameters.** Everything it can do, it does with two vectors and a
-#   gate.
+# - **The summary is almost free in parameters.** Everything it can do, it does with three vectors
+#   ($\alpha$, and the scale and shift of its norm) and a gate.
 #
 # ## What it took
 #
@@ -308,7 +313,7 @@ glue("claims", len(ours))
 # layers does a window of 16 need to see 1,023 steps back?
 #
 # **2.** With a shut gate ($g = 0$), which parameters of the layer get no gradient? And with the gate at
-# 0.02?
+# 0.02? What follows for "start at 0"?
 #
 # **3.** Show with `reach` that `direction="both"` makes the layer see the whole future, and say what
 # it loses.
@@ -321,14 +326,18 @@ assert far_reach[11, 5] > 0 == far_reach[11, 4]  # six steps back, not seven
 print("layers for 1,023 steps:", -(-1023 // 16))
 
 # %% tags=["hide-cell"]
-# Solution of exercise 2: the state's own, alpha and norm: their gradient is multiplied by g. The gate
-# itself still gets one, so it can open. That is why "exactly 0" would do no harm either.
+# Solution of exercise 2: the state's own, alpha and norm: their gradient is multiplied by g. And the
+# gate's: a sigmoid's slope is g (1 - g), which is 0, too. A gate at 0 is stuck: nothing can open it, and
+# nothing behind it learns. So start small, not at 0.
+moves = {}
 for start in (1e-9, 0.02):
+    torch.manual_seed(seed)
     part = REALayer(LayerConfig(dim=8, heads=2, gate_start=start))
     part(torch.randn(1, 30, 8)).square().sum().backward()
-    grads = [p.grad.norm().item() for p in (part.rate, part.gate.bias) if p.grad is not None]
-    rate, bias = grads[0], grads[1] / start
-    print(f"gate {start:g}: gradient of alpha {rate:.1e}, of the gate's bias over g {bias:.1e}")
+    moves[start] = [p.grad.norm().item() for p in (part.rate, part.gate.bias) if p.grad is not None]
+    rate, bias = moves[start]
+    print(f"gate {start:g}: gradient of alpha {rate:.1e}, of the gate's bias {bias:.1e}")
+assert all(shut < 1e-6 * ajar for shut, ajar in zip(moves[1e-9], moves[0.02], strict=True))
 
 # %% tags=["hide-cell"]
 # Solution of exercise 3: the upper triangle fills. It can no longer answer while the log comes in.

@@ -115,7 +115,7 @@ for name, settings in cases.items():
 # One edge decides whether training survives. A padded position whose whole window is padding may look
 # at nothing. Its row of scores is all $-\infty$, the softmax divides zero by zero, and the result is
 # NaN. A NaN in padding looks harmless and is not: in the next layer its *value* is multiplied by a
-# weight of zero, and zero times NaN is NaN, for every position that looks at everything.
+# weight of zero, zero times NaN is NaN, and the masked form multiplies every row by it.
 # Here such a row is zero, forward and backward:
 
 # %%
@@ -138,7 +138,10 @@ assert q.grad is not None and torch.isfinite(q.grad).all() and (ours[0, 0, 5:] =
 # ## Measured: 4,096 positions, window 64
 #
 # "Cropping is slower than masking", says the article: it needs many index operations. That depends on
-# how one crops. Five ways, forward and backward:
+# how one crops. Five ways, forward and backward. Two of them are the library's *fused attention*: one
+# operation that goes from queries, keys and values to the result, block by block, and never writes the
+# scores down. *Kept for backward* is what the forward pass has to leave in memory so that gradients can be
+# computed, each array once; it is the part of training's memory that differs from way to way.
 
 # %%
 bench = json.loads((ROOT / "results" / "bench" / "window.json").read_text())
@@ -187,8 +190,7 @@ assert base > 15 * rows["blocked"]["ms_median"]
 #   the blocks. Against *it*, the window is {glue:text}`over_fused:.1f` times as fast at this length, and
 #   saves no memory at all.
 #
-# When the article was written such kernels were perhaps not at hand. Today "attention's memory is
-# quadratic" is true of the formula and false of the library.
+# "Attention's memory is quadratic" is true of the formula and false of the library.
 #
 # ## Growth
 #
@@ -196,14 +198,27 @@ assert base > 15 * rows["blocked"]["ms_median"]
 
 # %%
 layers = bench["layers"]["rows"]
-SHOWN = ("listing", "full attention", "window, blocked", "REA", "REA, GRU state")
+SHOWN = (
+    "listing",
+    "window, masked",
+    "window, blocked",
+    "full attention",
+    "REA",
+    "REA, GRU state",
+)
 times = {name: [(r["length"], r["ms_min"]) for r in layers if r["form"] == name] for name in SHOWN}
 slopes = {
     name: fit_slope(*zip(*[p for p in pairs if p[0] >= 512], strict=True)).exponent
     for name, pairs in times.items()
 }
 show(
-    scaling(times, slopes=slopes, ylabel="ms a forward and backward pass", xlabel="positions N"),
+    scaling(
+        times,
+        slopes=slopes,
+        ylabel="ms a forward and backward pass",
+        xlabel="positions N",
+        symbol="N",
+    ),
     caption="Time of one layer against length, the least of two; exponents fitted from 512 positions on.",
     source="From results/bench/window.json (python -m benchmarks.window --part layers).",
 )
@@ -212,8 +227,10 @@ memory = {
 }
 grown = {name: fit_slope(*zip(*pairs, strict=True)).exponent for name, pairs in memory.items()}
 show(
-    scaling(memory, slopes=grown, ylabel="kept for backward (MB)", xlabel="positions N"),
-    caption="What the backward pass keeps, by length.",
+    scaling(
+        memory, slopes=grown, ylabel="kept for backward (MB)", xlabel="positions N", symbol="N"
+    ),
+    caption="What is kept for the backward pass, by length. What keeps all pairs was not measured at the greatest ones.",
     source="From results/bench/window.json (python -m benchmarks.window --part layers).",
 )
 at = {(r["form"], r["length"]): r for r in layers}
@@ -260,7 +277,9 @@ show_table(
 # With blocks, full attention takes {glue:text}`full_1024:.1f` times as long as a window, and REA
 # {glue:text}`rea_1024:.1f` times. The listing as written takes {glue:text}`listing_1024:.1f` times as
 # long as *full* attention, and {glue:text}`listing_over_rea:.0f` times as long as the blocked layer:
-# its mask and the copy it makes of the scores cost more than they save. A GRU in place of the average
+# its mask and the copy it makes of the scores cost more than they save. (Our listing has the fast average
+# of [chapter 31](31_rea_state.ipynb), and its mask is one array, not a bias of $N \times N$ on top of one; its own
+# loop and bias come on top.) A GRU in place of the average
 # costs {glue:text}`gru_1024:.0f` times full attention.
 #
 # ## What a window does not see
@@ -288,7 +307,7 @@ assert (int(moved.min()), int(moved.max())) == (0, 42)
 #
 # ## What it took
 #
-# The record took three runs of under half a minute on one thread; cells here take seconds.
+# The records were made on one thread, part by part; cells here take seconds.
 #
 # ## Exercises
 #
@@ -297,7 +316,7 @@ assert (int(moved.min()), int(moved.max())) == (0, 42)
 #
 # **2.** A causal window needs only the block before. Measure what that saves in kept memory.
 #
-# **3.** Compute a window twice as wide with blocks *half* as long. What changes in the count?
+# **3.** Keep $w = 64$ and shorten the blocks to 32, 16, 4. Which share is thrown away?
 
 # %% tags=["hide-cell"]
 # Solution of exercise 1: N² = 67 million against N · 3w = 393 thousand, of which 2w + 1 of 3w count.

@@ -35,13 +35,19 @@ def mean(records: Iterable[Record], metric: str, scale: float = 1.0) -> float:
 
 
 def told(records: Sequence[Record], metric: str, scale: float = 1.0, digits: int = 1) -> str:
-    """``mean ± half width of its 95 % interval``; without ± for one seed, – for none."""
+    """``mean ± half width of its 95 % interval``; the values themselves of one or two seeds.
+
+    The interval of two seeds is some ten times their distance and says nothing. Values that read
+    the same stand once; – where there is none.
+    """
     found = values(records, metric, scale)
-    if not found:
-        return MISSING
+    texts = [f"{value:,.{digits}f}" for value in found]
+    if len(set(texts)) < 2:
+        return texts[0] if texts else MISSING
+    if len(found) < 3:
+        return "; ".join(texts)
     summary = estimate(found)
-    text = f"{summary.mean:,.{digits}f}"
-    return text if summary.halfwidth is None else f"{text} ± {summary.halfwidth:,.{digits}f}"
+    return f"{summary.mean:,.{digits}f} ± {summary.halfwidth:,.{digits}f}"
 
 
 def lines(

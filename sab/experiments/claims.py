@@ -2,6 +2,8 @@
 
 ``book/claims.yaml`` holds a claim a number or comparison. A reference is ``experiment/row`` or
 ``experiment/row:metric``, or a plain number; a row with ``*`` is the best of those that fit.
+``bench/file/part/key=value,…:metric`` is the one row of a benchmark that has these values: a
+measurement, one number, which counts for the profile ``cpu``.
 
 Kinds, and what counts:
 
@@ -11,6 +13,8 @@ Kinds, and what counts:
 - ``difference``: ``run`` − ``minus`` is ``value``. As ``value``; also partly if the 95 % interval
   excludes 0 on the paper's side.
 - ``close``: ``run`` and ``to`` differ by at most ``within``; partly at most three times that.
+- ``at_least``: ``run`` − ``minus`` is ``value`` or more. As ``order``, of the distance to
+  ``value``; between benchmarks it holds or not.
 - ``rank``: ``run`` is ``better_than`` and ``worse_than`` others of its column, for a metric without
   a unit. Reproduced if every ordering is, partly if more than half hold in the means.
 
@@ -23,6 +27,7 @@ the others the largest profile that has every row of the claim does. Without: no
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,18 +39,20 @@ from typing import Any
 import yaml
 
 from sab.experiments import records
-from sab.experiments.files import project_root
+from sab.experiments.files import project_root, results_dir
 from sab.experiments.statistics import Side, difference, estimate
 
 REPRODUCED, PARTLY, NOT = "reproduced", "partly", "not reproduced"
 NOT_RUN = "not run at this scale"
 VERDICTS = (REPRODUCED, PARTLY, NOT, NOT_RUN)
 COUNTING = ("paper", "cpu")  # profiles that count, the larger first
+BENCH, MEASURED = "bench", "cpu"  # a folder of results, and the profile its numbers count for
 NEEDS = {
     "value": ("run", "value", "within"),
     "order": ("better", "worse"),
     "difference": ("run", "minus", "value", "within"),
     "close": ("run", "to", "within"),
+    "at_least": ("run", "minus", "value"),
     "rank": ("run", "value"),
 }
 
@@ -172,6 +179,8 @@ class Evidence:
         """
         place, _, own = reference.partition(":")
         experiment, _, pattern = place.partition("/")
+        if experiment == BENCH:
+            return self.measured(pattern, own or metric) if profile == MEASURED else []
         if experiment not in self.seen:
             self.seen[experiment] = records.load(experiment, results=self.results)
         rows: dict[str, list[float]] = {}
@@ -182,6 +191,23 @@ class Evidence:
                 rows.setdefault(record.row, []).append(float(value))
         best = max if goal == "max" else min
         return best(rows.values(), key=lambda values: estimate(values).mean, default=[])
+
+    def measured(self, place: str, metric: str) -> list[float]:
+        """The number of one row of a benchmark, ``file/part/key=value,…``; empty without a file.
+
+        Raises:
+            ValueError: no row, or more than one, has these values.
+        """
+        name, part, wanted = place.split("/")
+        path = (self.results or results_dir()) / BENCH / f"{name}.json"
+        if not path.is_file():
+            return []
+        rows = json.loads(path.read_text(encoding="utf-8"))[part]["rows"]
+        values = dict(pair.split("=") for pair in wanted.split(","))
+        found = [row for row in rows if all(str(row.get(k)) == v for k, v in values.items())]
+        if len(found) != 1:
+            raise ValueError(f"{BENCH}/{place}: {len(found)} rows of {path} fit: must be one")
+        return [float(found[0][metric])]
 
     def sides(self, claim: Claim, references: Iterable[str | float], profile: str) -> list[Side]:
         """The values of each reference in the claim's unit; a plain number stands for itself."""
@@ -218,6 +244,7 @@ def _judge(claim: Claim, evidence: Evidence, profile: str) -> Verdict | None:
         "order": [claim.better, claim.worse],
         "difference": [claim.run, claim.minus],
         "close": [claim.run, claim.to],
+        "at_least": [claim.run, claim.minus],
         "rank": [claim.run, *claim.better_than, *claim.worse_than],
     }
     sides = evidence.sides(claim, members[claim.kind], profile)
@@ -248,6 +275,9 @@ def _judge(claim: Claim, evidence: Evidence, profile: str) -> Verdict | None:
     gap, half = difference(sides[0], sides[1])
     if claim.kind == "order":
         verdict = _ordered(sign * gap, half)
+    elif claim.kind == "at_least":
+        exact = all(name.startswith(f"{BENCH}/") for name in claim.references())
+        verdict = _ordered(gap - float(claim.value or 0.0), 0.0 if exact else half)
     elif claim.kind == "close":
         verdict = _near(gap, float(claim.within or 0.0))
     else:

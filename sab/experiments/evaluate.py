@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sab.analysis.cost import kept_for_backward
 from sab.experiments.carry import carried
 from sab.tasks.base import Batch
 
@@ -23,6 +24,17 @@ def follow(
     outputs, state = (model(x, **told) if state is None else model(x, state, **told))[:2]
     keep = getattr(task, "carry", ())
     return outputs, carried(state, keep, task.memories, model) if keep else None
+
+
+def kept_mb(model: nn.Module, task: Any, batch: Batch, device: torch.device) -> float:
+    """Memory, in 10⁶ bytes, that the backward pass of one training batch needs kept.
+
+    Weights, batch and targets count where the backward pass reads them. Nothing is drawn from the
+    random streams and the model is left as it was.
+    """
+    x, y = batch.x.to(device), batch.y.to(device)
+    with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.enable_grad():
+        return kept_for_backward(lambda: task.loss(follow(model, task, x, None, y)[0], y))
 
 
 @torch.no_grad()

@@ -120,6 +120,10 @@ class Drawn:
         """The batch of ``update`` (0-based), and that it starts from nothing."""
         return self.task.batch(self.size, self.generator), True
 
+    def sample(self) -> Batch:
+        """A batch as large as those of training, without a draw from their stream."""
+        return self.fixed[0]
+
     def held_out(self) -> Iterable[tuple[Batch, bool]]:
         """The held-out batches, the same every time."""
         return ((batch, True) for batch in self.fixed)
@@ -165,6 +169,10 @@ class Finite:
         else:
             which, fresh = shuffled(self.sequences, self.size, self.seed, update), True
         return self.task.take("train", which), fresh
+
+    def sample(self) -> Batch:
+        """The first batch of training."""
+        return self.next(0)[0]
 
     def bucket(self, lengths: Tensor, update: int) -> Tensor:
         """The sequences of ``update`` (0-based), of similar lengths."""

@@ -35,8 +35,9 @@ class Record:
     data, ``grad_norm`` and ``grad_norm_max`` (before clipping, mean and largest since the last),
     ``lr``, ``seconds``. ``seconds`` counts training and evaluation over all restarts; of the
     metrics, ``step_seconds`` is an update's time without evaluation (on a CPU the processor's, so
-    that other work on the machine does not count); ``peak_mb`` is the process's largest resident
-    size (the device's on a GPU).
+    that other work on the machine does not count) and ``kept_mb`` what the backward pass of one
+    batch needs kept, in 10⁶ bytes; ``peak_mb`` is the process's largest resident size (the device's
+    on a GPU), with python, torch and the data in it.
     """
 
     experiment: str

@@ -150,9 +150,10 @@ CLAIM_HEAD = ("claim", "paper", "ours", "seeds", "verdict")
 def claim_cells(verdict: Verdict) -> tuple[str, ...]:
     """The texts of one claim, in the order of ``CLAIM_HEAD``."""
     claim = verdict.claim
-    sign = "+" if claim.kind == "difference" else ""
+    sign = "+" if claim.kind in ("difference", "at_least") else ""
     digits = ".2f" if claim.unit == "BPC" else "g"
     paper = "–" if claim.value is None else f"{claim.value:{sign}{digits}} {claim.unit}".rstrip()
+    paper = f"{paper} or more" if claim.kind == "at_least" else paper
     seeds = ", ".join(map(str, verdict.n)) or "–"
     return claim.says, paper, ours_of(verdict), seeds, verdict.verdict
 

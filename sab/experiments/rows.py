@@ -24,7 +24,8 @@ class Row:
         transfer: for a test at other lengths.
         released: ``experiment/row`` of the same row with the released program's switches.
         scales: profile → ``"train"``, ``"model"`` and ``"task"`` settings that replace the row's,
-            instead of what the profile does to every other row.
+            instead of what the profile does to every other row; ``"seeds"``: seeds at most in that
+            profile, 0 as above.
     """
 
     name: str
@@ -116,6 +117,9 @@ def make_run(experiment: Experiment, row: Row, profile: str, seed: int) -> RunCo
 def seeds_of(row: Row, profile: str) -> int:
     """How many seeds of ``row`` a profile runs."""
     scale = profile_named(profile)
+    own = row.scales.get(profile, {}).get("seeds")
+    if own is not None:
+        return min(int(own), scale.seeds)
     return min(row.seeds, scale.seeds) if profile != "paper" or row.seeds == 0 else scale.seeds
 
 

@@ -23,7 +23,7 @@ from sab.checks import one_of
 from sab.experiments import records
 from sab.experiments.carry import pack, unpack
 from sab.experiments.config import RunConfig, TrainConfig, scan_form
-from sab.experiments.evaluate import evaluate, follow
+from sab.experiments.evaluate import evaluate, follow, kept_mb
 from sab.experiments.feed import is_finite, make_feed
 from sab.experiments.files import check_writable
 from sab.experiments.progress import Progress
@@ -251,6 +251,10 @@ class Trainer:
         }
         metrics["parameters"] = sum(p.numel() for p in self.parameters)
         metrics["test_sequences"] = self.feed.tested
+        # Measured when nothing is trained any more, so that it disturbs nothing.
+        metrics["kept_mb"] = round(
+            kept_mb(self.model, self.task, self.feed.sample(), self.device), 3
+        )
         if self.feed.sequences is not None:
             metrics["epochs"] = self.epochs()
         if at.best_value is not None:

@@ -161,6 +161,7 @@ def scaling(
     slopes: Mapping[str, float] | None = None,
     ylabel: str = "milliseconds a training step",
     xlabel: str = "sequence length T (steps)",
+    symbol: str = "T",
     alt: str | None = None,
 ) -> Figure:
     """Cost against length on two logarithmic axes, with the exponent of each fit in the legend.
@@ -170,6 +171,7 @@ def scaling(
         slopes: label → fitted exponent (see ``sab.analysis.cost.fit_slope``).
         ylabel: name and unit of the cost.
         xlabel: name and unit of the length.
+        symbol: the length's letter, to which the legend puts the exponents.
         alt: alt text; ``None``: a sentence made from the data.
 
     Returns:
@@ -193,7 +195,7 @@ def scaling(
     told = []
     for (label, pairs), look in zip(points.items(), series_styles(list(points)), strict=True):
         xs, ys = zip(*sorted(pairs), strict=True)
-        slope = f", $T^{{{fitted[label]:.2f}}}$" if label in fitted else ""
+        slope = f", ${symbol}^{{{fitted[label]:.2f}}}$" if label in fitted else ""
         ax.plot(
             xs, ys, color=look["color"], marker=look["marker"], ls=look["linestyle"], ms=5,
             label=f"{system_label(label)}{slope}",

@@ -46,6 +46,7 @@ def credit_matrix(
     *,
     memory_steps: Sequence[int] | None = None,
     output_steps: tuple[int, int] | None = None,
+    ylabel: str = "loss at output step",
     alt: str | None = None,
 ) -> Figure:
     """Which loss (row) reaches which input (column), as a matrix or several side by side.
@@ -56,6 +57,7 @@ def credit_matrix(
             left blank.
         memory_steps: 1-based steps at which a state was written, marked on the upper edge.
         output_steps: 1-based (first, last) output steps to mark on the right edge.
+        ylabel: what a row stands for, where it is not a loss.
         alt: alt text; ``None``: a sentence made from the data.
 
     Returns:
@@ -131,7 +133,7 @@ def credit_matrix(
         ax.set_visible(False)
     for row in axes:
         for ax in row[:1] if share else row:
-            ax.set_ylabel("loss at output step")
+            ax.set_ylabel(ylabel)
     if image is not None:
         bar = fig.colorbar(image, ax=axes.ravel().tolist(), shrink=0.8, pad=0.02)
         bar.set_label("gradient norm")

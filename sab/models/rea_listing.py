@@ -4,6 +4,10 @@ The listing reached us without its operators and its indentation. Read from it: 
 their starting values, the order of the operations, what is masked. Inferred: that the window is
 ``|i - j| <= window`` (or < : the sign is lost), that gate and state are multiplied, and that the
 causal mask stands inside the branch that a padding mask opens.
+
+Two things differ from the listing and change no number. Its state is a loop over the steps; here it
+is the fast average of `sab.ops.ema_scan`. It adds a bias of N x N to the scores before the masks;
+here what may be seen is one N x N mask. So the listing itself is slower and keeps more memory.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from sab.models.rea_layer import logit
 from sab.ops.ema_scan import ema_scan
 from sab.ops.window_attention import band, masked_weights, window_attention
 
-FIXES = ("alpha", "gate", "norm", "padding", "causal", "rows", "memory")
+FIXES = ("alpha", "gate", "norm", "padding", "causal", "rows", "memory", "heads")
 """As written → as meant:
 
 - ``alpha``: the sigmoid of 0.1, which is 0.525 → α starts at 0.1.
@@ -29,6 +33,7 @@ FIXES = ("alpha", "gate", "norm", "padding", "causal", "rows", "memory")
 - ``causal``: a padding mask switches the causal mask on → two-sided with and without one.
 - ``rows``: a position that may look at nothing becomes NaN → zeros.
 - ``memory``: all pairs are scored and most are hidden → only those of the window are scored.
+- ``heads``: heads that do not divide the width fail at the first batch → refused when it is built.
 """
 
 
@@ -42,20 +47,22 @@ class ListingREA(nn.Module):
 
         Args:
             dim: width D.
-            heads: attention heads. The listing divides without looking; a width they do not divide
-                fails there only when the first batch is reshaped.
+            heads: attention heads. The listing divides without looking: a width that they do not
+                divide fails only when the first batch is cut into heads (RuntimeError), unless
+                ``heads`` is among the fixes.
             window: greatest distance that attention reaches.
             fixes: which faults are mended, from `FIXES`.
 
         Raises:
-            ValueError: a size is no positive integer, heads do not divide ``dim``, an unknown fix.
+            ValueError: a size is no positive integer, an unknown fix; with the fix ``heads`` also
+                heads that do not divide ``dim``.
         """
         super().__init__()
         for name, value in (("dim", dim), ("heads", heads), ("window", window)):
             positive_int(name, value)
-        if dim % heads:
-            raise ValueError(f"heads={heads!r}: must divide dim={dim}")
         self.fixes = frozenset(one_of("fixes", fix, FIXES) for fix in fixes)
+        if "heads" in self.fixes and dim % heads:
+            raise ValueError(f"heads={heads!r}: must divide dim={dim}")
         self.dim, self.heads, self.window = dim, heads, window
         self.q_proj, self.k_proj, self.v_proj = (nn.Linear(dim, dim) for _ in range(3))
         self.out_proj = nn.Linear(dim, dim)
@@ -76,6 +83,7 @@ class ListingREA(nn.Module):
 
         Raises:
             ValueError: the shape does not fit.
+            RuntimeError: the heads do not divide the width, and nobody looked.
         """
         return x + self.channels(x, keep)
 
@@ -94,7 +102,7 @@ class ListingREA(nn.Module):
     def attend(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
         """The attention channel, (B, N, D)."""
         q, k, v = (
-            project(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            project(x).unflatten(-1, (self.heads, self.dim // self.heads)).transpose(1, 2)
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
         if "memory" in self.fixes:

@@ -34,6 +34,8 @@ class EventsTask:
         shortest: the shortest log as a share of ``T``; lengths are uniform from there to ``T``.
             ``None``: all have length ``T``.
         side: where padding stands; a padded step is a row of zeros.
+        read_at: ``None``: the answer is read at the log's last real step; ``"row_end"``: at the
+            last step of the padded row, as who reads ``outputs[:, -1]`` does.
 
     Raises:
         ValueError: a setting is out of range.
@@ -46,6 +48,7 @@ class EventsTask:
     balanced: bool = False
     shortest: float | None = None
     side: str = "right"
+    read_at: str | None = None
 
     def __post_init__(self) -> None:
         positive_int("T", self.T, 2)
@@ -53,6 +56,7 @@ class EventsTask:
         finite_float("rate", self.rate, 0.0, 1.0)
         finite_float("early", self.early, 0.0, 1.0)
         one_of("side", self.side, SIDES)
+        one_of("read_at", self.read_at, (None, "row_end"))
         if self.shortest is not None:
             finite_float("shortest", self.shortest, 0.0, 1.0)
 
@@ -88,8 +92,8 @@ class EventsTask:
     def batch(self, batch_size: int, generator: torch.Generator) -> Batch:
         """Draw ``x (B, T, types)`` float32, one-hot, and ``y (B, 3)`` int64, on the CPU.
 
-        The columns of y: present (0 or 1); the last real step; the key event's first step, counted
-        from the log's own start, or -1.
+        The columns of y: present (0 or 1); the step at which the answer is read, the last real one
+        or the row's; the key event's first step, counted from the log's own start, or -1.
 
         Raises:
             ValueError: ``batch_size`` is not a positive integer.
@@ -117,16 +121,18 @@ class EventsTask:
             order = (steps - (self.T - length)[:, None]) % self.T
             x = x.gather(1, order[:, :, None].expand_as(x))
             last = torch.full_like(length, self.T - 1)
+        if self.read_at == "row_end":
+            last = torch.full_like(length, self.T - 1)
         present = key.any(1)
         first = torch.where(present, key.long().argmax(1), -1)
         return Batch(x, torch.stack([present.long(), last, first], 1))
 
     def answers(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """The logits (B, 2) at each log's last real step, from outputs (B, T, 2)."""
+        """The logits (B, 2) where the answer is read, from outputs (B, T, 2)."""
         return outputs[torch.arange(len(y), device=outputs.device), y[:, 1]]
 
     def loss(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Cross-entropy in nats at the last real step."""
+        """Cross-entropy in nats where the answer is read."""
         return functional.cross_entropy(self.answers(outputs, y), y[:, 0])
 
     def metrics(self, outputs: Tensor, y: Tensor) -> dict[str, float]:
@@ -150,7 +156,8 @@ class EventsTask:
         """What `overall` needs of a batch: (B, 2), answered right, and where the key first stood.
 
         The place is a share of the stretch in which the key can occur; -1 where there is none. With
-        padding on the left y does not tell a log's length, and ``T`` stands for it.
+        padding on the left, or read at the row's end, y does not tell a log's length, and ``T``
+        stands for it.
         """
         right = self.answers(outputs, y).argmax(-1) == y[:, 0]
         length = y[:, 1] + 1 if self.side == "right" else torch.full_like(y[:, 1], self.T)

@@ -24,8 +24,13 @@ def test_rows_keep_their_order_and_metrics_may_be_missing() -> None:
 
 def test_how_a_score_is_written() -> None:
     rows = by_row([record("b", 0, auc=0.5), record("b", 1, auc=0.6), record("a", 0, auc=1234.5)])
-    # two seeds 0.1 apart: the mean's half width is 12.706 times 0.05
-    assert told(rows["b"], "auc", 100) == "55.0 ± 63.5"
+    # two seeds 0.1 apart: the mean's half width would be 12.706 times 0.05
+    assert told(rows["b"], "auc", 100) == "50.0; 60.0"
+    assert told([*rows["b"], *rows["a"]], "seed", 1, 0) == "–"
+    same = [record("c", seed, parameters=7604.0) for seed in range(3)]
+    assert told(same[:2], "parameters", 1, 0) == told(same, "parameters", 1, 0) == "7,604"
+    third = [*rows["b"], record("b", 2, auc=0.7)]
+    assert told(third, "auc", 100) == "60.0 ± 24.8"  # 4.303 times 0.1 over the root of 3
     assert told(rows["a"], "auc", 1, 2) == "1,234.50"
     assert told(rows["a"], "f1") == told([], "auc") == "–"
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from benchmarks import window
+from sab.ops.ema_scan import ema_scan
 from sab.ops.window_attention import window_attention
 
 
@@ -17,6 +18,15 @@ def test_every_way_is_the_same_window(name: str) -> None:
     q, k, v = (x.detach() for x in window.heads_of(37))
     want = window_attention(q, k, v, 5)
     torch.testing.assert_close(window.WAYS[name](q, k, v, 5), want, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_halving_is_the_running_average(masked: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, alpha = torch.randn(2, 33, 3, generator=generator), torch.tensor([0.01, 0.1, 0.5])
+    keep = torch.rand(2, 33, generator=generator) < 0.8 if masked else None
+    want = ema_scan(x, alpha, keep=keep, form="reference")
+    torch.testing.assert_close(window.halved(x, alpha, keep), want, atol=1e-6, rtol=0)
 
 
 def test_parts_are_written_and_kept(tmp_path: Path) -> None:
@@ -31,7 +41,7 @@ def test_parts_are_written_and_kept(tmp_path: Path) -> None:
     kept = {(row["form"], row["length"]): row["kept_mb"] for row in found["memory"]["rows"]}
     assert ("masked", 32) not in kept and kept["blocked", 32] > 1.8 * kept["blocked", 16]
     scans = [(row["form"], row["masked"], row["batch"]) for row in found["scan"]["rows"]]
-    assert len(scans) == len(set(scans)) == 2 * 6
+    assert len(scans) == len(set(scans)) == 2 * 8
     assert {row["form"] for row in found["layers"]["rows"]} >= {"REA", "listing", "full attention"}
     assert all(row["ms_median"] > 0 for row in found["layers"]["rows"])
 

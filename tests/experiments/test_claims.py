@@ -1,3 +1,4 @@
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,54 @@ def test_peak_memory_is_a_metric(tmp_path: Path) -> None:
     put(tmp_path, "e/a", [0.9])  # every record has a peak of 1.0
     claim = claim_of("value", run="e/a", metric="peak_mb", unit="MB", value=1.0, within=0.01)
     assert judge(claim, Evidence(tmp_path)).verdict == REPRODUCED
+
+
+def bench(folder: Path, *rows: dict[str, Any]) -> None:
+    """Write a benchmark of one part."""
+    (folder / "bench").mkdir(exist_ok=True)
+    (folder / "bench" / "b.json").write_text(json.dumps({"scan": {"rows": rows}}))
+
+
+@pytest.mark.parametrize(
+    ("slow", "bound", "verdict"),
+    [(25.0, 20.0, REPRODUCED), (20.0, 20.0, NOT), (12.0, 20.0, NOT), (12.0, 10.0, REPRODUCED)],
+)
+def test_a_benchmark_holds_a_bound_or_not(
+    tmp_path: Path, slow: float, bound: float, verdict: str
+) -> None:
+    bench(
+        tmp_path,
+        {"form": "gru", "batch": 1, "ms": 2 * slow},
+        {"form": "gru", "batch": 8, "ms": 1.0},
+        {"form": "average", "batch": 1, "ms": 2.0},
+    )
+    claim = claim_of(
+        "at_least", metric="ms", log=True, unit="log10", goal="min", value=math.log10(bound),
+        run="bench/b/scan/form=gru,batch=1", minus="bench/b/scan/form=average,batch=1",
+    )  # fmt: skip
+    found = judge(claim, Evidence(tmp_path))
+    assert (found.verdict, found.n, found.profile) == (verdict, (1, 1), "cpu")
+    assert found.mean == pytest.approx(math.log10(slow))
+    assert report.claim_cells(found)[1] == f"+{math.log10(bound):g} log10 or more"
+
+
+@pytest.mark.parametrize(
+    ("runs", "verdict"),
+    [([0.9, 0.91, 0.92], REPRODUCED), ([0.66], PARTLY), ([0.9, 0.5], PARTLY), ([0.6, 0.6], NOT)],
+)
+def test_runs_hold_a_bound_with_confidence(tmp_path: Path, runs: list[float], verdict: str) -> None:
+    put(tmp_path, "e/a", runs)
+    put(tmp_path, "e/b", [0.49, 0.5, 0.51])
+    claim = claim_of("at_least", run="e/a", minus="e/b", value=15.0, unit="points")
+    assert judge(claim, Evidence(tmp_path)).verdict == verdict
+
+
+def test_a_benchmark_that_is_not_there_or_not_one_row(tmp_path: Path) -> None:
+    claim = claim_of("at_least", metric="ms", run="bench/b/scan/form=gru", minus=1.0, value=1.0)
+    assert judge(claim, Evidence(tmp_path)).verdict == NOT_RUN
+    bench(tmp_path, {"form": "gru", "ms": 1.0}, {"form": "gru", "ms": 2.0})
+    with pytest.raises(ValueError, match=r"bench/b/scan/form=gru: 2 rows of .* must be one"):
+        judge(claim, Evidence(tmp_path))
 
 
 def rank() -> Claim:

@@ -167,6 +167,9 @@ def test_every_claim_names_rows_that_exist() -> None:
         assert claim.references(), claim.id
         for reference in claim.references():
             experiment, _, row = reference.partition("/")
+            if experiment == claims.BENCH:
+                assert claims.Evidence().measured(row, claim.metric), claim.id
+                continue
             item = tables.find(experiment)
             if "*" in row:
                 start = row.partition("*")[0]

@@ -67,6 +67,30 @@ def test_seeds_decide(small: Small, tmp_path: Path) -> None:
     assert first[1] != other[1]
 
 
+@pytest.mark.parametrize("model", ["lstm", "sab", "rea"])
+def test_what_is_kept_for_backward_grows_with_the_batch_and_disturbs_nothing(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    one, two = (
+        train(small(model=model, train={"batch_size": size}), tmp_path / str(size), progress="none")
+        for size in (8, 16)
+    )
+    assert 1.5 < two.metrics["kept_mb"] / one.metrics["kept_mb"] < 2.1  # the weights don't grow
+    trainer = Trainer(small(model=model), tmp_path / "c", torch.device("cpu"))
+    drawn = trainer.feed.state().clone()
+    state = torch.random.get_rng_state()
+    before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+    assert engine.kept_mb(trainer.model, trainer.task, trainer.feed.sample(), trainer.device) > 0
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert torch.equal(trainer.feed.state(), drawn)
+    assert all(torch.equal(v, before[k]) for k, v in trainer.model.state_dict().items())
+    assert all(p.grad is None for p in trainer.parameters)
+    monkeypatch.setattr(engine, "kept_mb", lambda *_: 0.0)
+    without = train(small(model=model, train={"batch_size": 8}), tmp_path / "d", progress="none")
+    assert without.history[-1]["loss"] == one.history[-1]["loss"]
+    assert without.metrics["accuracy"] == one.metrics["accuracy"]
+
+
 def test_the_norm_is_taken_before_clipping(small: Small, tmp_path: Path) -> None:
     loose = train(small(train={"clip": None}), tmp_path / "a", progress="none")
     tight = train(small(train={"clip": 1e-3}), tmp_path / "b", progress="none")

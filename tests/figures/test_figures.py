@@ -272,7 +272,9 @@ def test_scaling_names_the_exponent() -> None:
     fig = figures.scaling({"sab": [(100, 10.0), (10, 1.0)]}, slopes={"sab": 1.0})
     (line,) = lines(fig)
     assert list(line.get_xdata()) == [10, 100]
-    assert "1.00" in str(line.get_label()) and "exponent 1.00" in alt_of(fig)
+    assert "T^{1.00}" in str(line.get_label()) and "exponent 1.00" in alt_of(fig)
+    (line,) = lines(figures.scaling({"a": [(1, 1.0), (2, 2.0)]}, slopes={"a": 1.0}, symbol="N"))
+    assert "N^{1.00}" in str(line.get_label())
     for bad in ([], [(0, 1.0)]):
         with pytest.raises(ValueError, match="must"):
             figures.scaling({"a": bad})

@@ -126,3 +126,16 @@ def test_settings_out_of_range(settings: dict[str, Any]) -> None:
         EventsTask(**settings)
     with pytest.raises(ValueError, match="batch_size"):
         EventsTask().batch(0, generator())
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_the_answer_can_be_read_at_the_rows_end(side: str) -> None:
+    log = EventsTask(T=40, shortest=0.25, side=side)
+    row = EventsTask(T=40, shortest=0.25, side=side, read_at="row_end")
+    (x, y), (same, at_end) = (task.batch(50, generator()) for task in (log, row))
+    assert torch.equal(x, same) and torch.equal(y[:, [0, 2]], at_end[:, [0, 2]])
+    assert (at_end[:, 1] == 39).all() and (y[:, 1] < 39).any() == (side == "right")
+    outputs = torch.randn(50, 40, 2, generator=generator())
+    assert torch.equal(row.answers(outputs, at_end), outputs[:, -1])
+    with pytest.raises(ValueError, match="read_at='end': must be one of None, 'row_end'"):
+        EventsTask(read_at="end")

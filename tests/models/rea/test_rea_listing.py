@@ -123,9 +123,17 @@ def test_as_a_model() -> None:
     assert config.fixes == ("alpha",)
 
 
-def test_what_is_refused() -> None:
+def test_heads_that_do_not_divide_the_width_fail_at_the_first_batch() -> None:
+    layer = ListingREA(8, 3)
+    with pytest.raises(RuntimeError):
+        layer(torch.randn(1, 5, 8))
     with pytest.raises(ValueError, match="heads=3: must divide dim=8"):
-        ListingREA(8, 3)
+        ListingREA(8, 3, fixes=("heads",))
+    with pytest.raises(ValueError, match="heads=3: must divide dim=8"):
+        REAConfig(5, 8, 2, heads=3, layer="listing")  # a run never starts with it
+
+
+def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="fixes='luck': must be one of"):
         ListingREA(8, 2, fixes=("luck",))
     with pytest.raises(ValueError, match="x has shape"):
