@@ -249,7 +249,8 @@ def test_out_of_memory_is_no_accuracy() -> None:
     fig = figures.transfer_curve({}, chance=0.125, paper=PAPER)
     attentive = next(line for line in lines(fig) if "self-attention" in str(line.get_label()))
     assert list(attentive.get_xdata()) == [100, 2000]
-    (told,) = [text for text in fig.axes[0].texts if text.get_text() == "out of memory at 5000"]
+    texts: list[Any] = list(fig.axes[0].texts)
+    (told,) = [text for text in texts if text.get_text() == "out of memory at 5000"]
     assert told.get_color() == attentive.get_color()
     assert told.xy[0] == 5000 and told.xy[1] < 12.5, "below chance it lies on nobody's curve"
     assert "5000: out of memory" in alt_of(fig)
