@@ -547,8 +547,9 @@ for key, other in (("zero_tbptt", "tbptt_20"), ("zero_lstm", "lstm")):
 # a way to abstain, not for want of credit. But look at what the cured model does. The zero state takes all but
 # {glue:text}`zero_weight:.1%` of the weight; what is read is {glue:text}`zero_read:.2f` long, beside a state of
 # {glue:text}`zero_state:.1f`. **It hardly recalls.** Where it is better than TBPTT-20, recall of content cannot
-# be the reason. A gain from remembering characters of this text, at this size and with a write every 20 steps, we
-# have not seen.
+# be the reason; the cells start from other random numbers and differ in what the read-out sees, and a control
+# with SAB's cell and no memory at all is not run. A gain from remembering characters of this text, at this size and
+# with a write every 20 steps, we have not seen.
 #
 # ### Where the paper disagrees with itself
 #

@@ -13,6 +13,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from sab.checks import positive_int
+from sab.ops.kept import kept_for_backward as kept_for_backward
 
 _MB = 1e6
 
@@ -115,27 +116,6 @@ def peak_memory(call: Callable[[], Any]) -> float:
         held += event.nbytes()
         peak = max(peak, held)
     return peak / _MB
-
-
-def kept_for_backward(call: Callable[[], Any]) -> float:
-    """Tensor memory that autograd keeps for the backward pass of a call, each storage once.
-
-    Args:
-        call: the forward pass; its result is dropped.
-
-    Returns:
-        10⁶ bytes.
-    """
-    kept: dict[int, torch.UntypedStorage] = {}
-
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        kept[storage.data_ptr()] = storage  # held, so that no address is used twice
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        call()
-    return sum(storage.nbytes() for storage in kept.values()) / _MB
 
 
 def measure(

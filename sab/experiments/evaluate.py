@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sab.analysis.cost import kept_for_backward
 from sab.experiments.carry import carried
+from sab.ops.kept import kept_for_backward
 from sab.tasks.base import Batch
 
 
