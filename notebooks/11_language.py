@@ -447,7 +447,7 @@ glue("ptb_ours_lstm", f"{sum(lstm) / len(lstm):.3f} bits" if lstm else "not run 
 # written after 20 characters, and from then on a read takes it, since its weights sum to one: **SAB cannot read
 # nothing.** What does that do? The bits at each place of a sequence, against the LSTM:
 
-# %%
+# %% tags=["hide-input"]
 EACH = {"lstm": "LSTM", "tbptt_20": "TBPTT-20", "sab_20_10_20": "SAB (20, 10, 20)",
         "sab_20_10_20_zero": "SAB (20, 10, 20), a zero state first"}  # fmt: skip
 known = {label: read_places("table2_ptb", row) for row, label in EACH.items()}
