@@ -417,7 +417,19 @@ show_claims(
 
 # %%
 pair = next(v for v in judged if v.claim.id == "s43-ptb-over-tbptt")
-lstm = [r.metrics["bpc"] for r in found["table2_ptb"] if (r.row, r.profile) == ("lstm", "cpu")]
+
+
+def bits_of(row):
+    """Bits a character of a row's runs on Penn Treebank, one a seed."""
+    return [r.metrics["bpc"] for r in found["table2_ptb"] if (r.row, r.profile) == (row, "cpu")]
+
+
+def mean_of(row):
+    """Their mean in words."""
+    values = bits_of(row)
+    return f"{sum(values) / len(values):.3f} bits" if values else "not run yet"
+
+
 glue("ptb_counted_again", corpora["ptb"]["bits"][best_order])
 glue("pair_verdict", pair.verdict)
 glue("pair_gap", "not measured" if pair.mean is None else report.ours_of(pair))
@@ -430,11 +442,8 @@ glue("ptb_best_last", f"{min(best_row.values()):.3f} at best" if best_row else "
 glue("ptb_counted_last", corpora["ptb"]["bits"][best_order])
 theirs = [v for name, v in paper.items() if name.startswith("t2-ptb-") and v > 0]
 glue("paper_ahead", corpora["ptb"]["bits"][best_order] - min(theirs))
-glue(
-    "ptb_ours_sab",
-    f"{best_row['sab_20_10_20']:.3f} bits" if "sab_20_10_20" in best_row else "not run yet",
-)
-glue("ptb_ours_lstm", f"{sum(lstm) / len(lstm):.3f} bits" if lstm else "not run yet")
+glue("ptb_ours_sab", mean_of("sab_20_10_20"))
+glue("ptb_ours_lstm", mean_of("lstm"))
 
 # %% [markdown]
 # Ours, for the matched pair: {glue:text}`pair_gap:s` ({glue:text}`pair_verdict:s`); the LSTM with full BPTT at
@@ -504,7 +513,7 @@ glue("zero_told", cure)
 
 def seeds_of(row):
     """Bits a character of a row's runs, with their number."""
-    values = [r.metrics["bpc"] for r in found["table2_ptb"] if (r.row, r.profile) == (row, "cpu")]
+    values = bits_of(row)
     listed = ", ".join(f"{value:.3f}" for value in values)
     return (
         f"{listed} ({len(values)} seed{'s' if len(values) != 1 else ''})" if values else "not run"
@@ -514,13 +523,10 @@ def seeds_of(row):
 for key, row in (("bits_zero", "sab_20_10_20_zero"), ("bits_sab", "sab_20_10_20"),
                  ("bits_tbptt", "tbptt_20"), ("bits_lstm", "lstm")):  # fmt: skip
     glue(key, seeds_of(row))
-pairs_of = {
-    row: [r.metrics["bpc"] for r in found["table2_ptb"] if (r.row, r.profile) == (row, "cpu")]
-    for row in ("sab_20_10_20_zero", "tbptt_20", "lstm")
-}
+with_zero = bits_of("sab_20_10_20_zero")
 for key, other in (("zero_tbptt", "tbptt_20"), ("zero_lstm", "lstm")):
-    if pairs_of["sab_20_10_20_zero"] and pairs_of[other]:
-        gap_here, half = difference(pairs_of["sab_20_10_20_zero"], pairs_of[other])
+    if with_zero and bits_of(other):
+        gap_here, half = difference(with_zero, bits_of(other))
         glue(key, f"{gap_here:+.3f}{'' if half is None else f' ± {half:.3f}'}")
     else:
         glue(key, "not measured")
@@ -528,7 +534,7 @@ for key, other in (("zero_tbptt", "tbptt_20"), ("zero_lstm", "lstm")):
 # %% [markdown]
 # At character {glue:text}`peak_place:d`, where the first memory is written, SAB loses {glue:text}`peak_bits:.1f` bits.
 # The dozen characters around it make {glue:text}`near_share:.0%` of all that it loses. And from there on, the first
-# memory has {glue:text}`first_weight:.0%` of the weight in every read, whatever comes.
+# memory has {glue:text}`first_weight:.1%` of the weight in every read, whatever comes.
 #
 # Put together: the model *counts to twenty and empties itself* (its state there is
 # {glue:text}`state_there:.1f` long instead of {glue:text}`state_else:.1f`), at the price of some characters. What it writes is a memory

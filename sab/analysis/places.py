@@ -86,7 +86,7 @@ def find_places(
         batch = task.take("test", torch.arange(first, min(first + BATCH, count)))
         if isinstance(model, SAB):
             h, s, _, recall = model.layer(batch.x, return_recall=True)
-            outputs = model(batch.x)[0]
+            outputs = model.v1(h) + model.v2(s)
             written = recall.matrix()[:, :, model.config.k_att - 1 :: model.config.k_att]
         else:
             outputs = model(batch.x)[0]

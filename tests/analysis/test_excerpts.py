@@ -15,27 +15,11 @@ from sab.analysis.excerpts import LINES, make_excerpt, read_excerpt, write_excer
 from sab.analysis.reading import character_bits, lines_batch
 from sab.cli import main
 from sab.experiments.config import RunConfig
-from sab.experiments.weights import build_model, save_weights, snapshot_name
+from sab.experiments.weights import build_model
 from sab.tasks import build
 from sab.tasks.text import TEXT8
 
 Keep = Callable[..., RunConfig]
-
-
-@pytest.fixture
-def keep(tmp_path: Path) -> Keep:
-    """Weights of an untrained run under ``runs/``."""
-
-    def make(model: str, **config: object) -> RunConfig:
-        run = RunConfig(
-            "text", model, "charlm", model, {"corpus": "colours", "T": 20},
-            {"hidden_size": 8, **config}, profile="cpu",
-        )  # fmt: skip
-        path = tmp_path / "runs" / "text" / run.name / snapshot_name(None)
-        save_weights(path, run, build_model(run).state_dict())
-        return run
-
-    return make
 
 
 def test_it_is_what_the_model_does(keep: Keep, tmp_path: Path) -> None:

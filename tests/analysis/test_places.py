@@ -14,26 +14,10 @@ import torch
 from sab.analysis.places import ARRAYS, find_places, read_places, write_places
 from sab.analysis.reading import character_bits
 from sab.experiments.config import RunConfig
-from sab.experiments.weights import build_model, save_weights, snapshot_name
+from sab.experiments.weights import build_model
 from sab.tasks import build
 
 Keep = Callable[..., RunConfig]
-
-
-@pytest.fixture
-def keep(tmp_path: Path) -> Keep:
-    """Weights of an untrained run under ``runs/``."""
-
-    def make(model: str, task: str = "charlm", **config: object) -> RunConfig:
-        settings = {"corpus": "colours", "T": 20} if task == "charlm" else {"T": 5}
-        run = RunConfig(
-            "text", model, task, model, settings, {"hidden_size": 8, **config}, profile="cpu"
-        )
-        path = tmp_path / "runs" / "text" / run.name / snapshot_name(None)
-        save_weights(path, run, build_model(run).state_dict())
-        return run
-
-    return make
 
 
 def test_they_are_means_of_what_the_model_does(keep: Keep, tmp_path: Path) -> None:
