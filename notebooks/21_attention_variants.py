@@ -107,7 +107,7 @@ print("keys read instead (plain attention):", [round(v, 2) for v in plain.output
 
 # %%
 task = LookupTask(items=12, width=8, noise=0.3)
-test = task.batch(2000, torch.Generator().manual_seed(seed + 99))
+test = task.draw(2000, torch.Generator().manual_seed(seed + 99))
 chance = task.baselines()["accuracy"]
 
 
@@ -121,7 +121,7 @@ def learn(
     source = torch.Generator().manual_seed(seed)
     curve = []
     for update in range(updates):
-        loss = model.loss(*task.batch(64, source), generator=source)
+        loss = model.loss(*task.draw(64, source), generator=source)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -194,7 +194,7 @@ assert hard.log_probability.requires_grad  # but how likely the choice was is a 
 # estimate's error instead of believing in it.
 
 # %%
-one = task.batch(1, torch.Generator().manual_seed(seed))
+one = task.draw(1, torch.Generator().manual_seed(seed))
 torch.manual_seed(seed)
 logits = torch.randn(12)
 rewards = 10 + one.values[0, :, one.label[0]]  # 11 for the right entry, 10 for all others

@@ -26,6 +26,21 @@ def follow(
     return outputs, carried(state, keep, task.memories, model) if keep else None
 
 
+def objective(
+    model: nn.Module, task: Any, x: Tensor, y: Tensor, state: Any = None
+) -> tuple[Tensor, Any]:
+    """What training follows, a scalar, and what the next sequence starts from.
+
+    The task's loss of the model's outputs; or the model's own ``objective(x, y)`` where it has one,
+    as a choice has whose gradient is estimated from draws.
+    """
+    own = getattr(model, "objective", None)
+    if callable(own):
+        return own(x, y), None
+    outputs, state = follow(model, task, x, state, y)
+    return task.loss(outputs, y), state
+
+
 def kept_mb(model: nn.Module, task: Any, batch: Batch, device: torch.device) -> float:
     """Memory, in 10⁶ bytes, that the backward pass of one training batch needs kept.
 
@@ -33,8 +48,12 @@ def kept_mb(model: nn.Module, task: Any, batch: Batch, device: torch.device) -> 
     random streams and the model is left as it was.
     """
     x, y = batch.x.to(device), batch.y.to(device)
+    before = [(buffer, buffer.clone()) for buffer in model.buffers()]
     with torch.random.fork_rng([device] if device.type == "cuda" else []), torch.enable_grad():
-        return kept_for_backward(lambda: task.loss(follow(model, task, x, None, y)[0], y))
+        kept = kept_for_backward(lambda: objective(model, task, x, y)[0])
+    for buffer, value in before:  # a running mean has moved
+        buffer.copy_(value)
+    return kept
 
 
 @torch.no_grad()

@@ -7,6 +7,7 @@ from sab.experiments.rows import Experiment, Row
 
 # The norm is clipped at 2, as Vinyals et al. 2015 do (section 4.1); the rest was not searched for.
 DATES: dict[str, object] = {"embed_size": 32, "hidden_size": 64, "longest": 11}
+SMALL = {"smoke": {"train": SMOKE_TRAIN}}  # models that are small enough as they are
 POINTING = {"lr": 4e-3, "clip": 2.0, "batch_size": 128, "schedule": "cosine", "lr_factor": 0.02}
 
 
@@ -73,4 +74,37 @@ def _multi30k() -> Experiment:
     return Experiment("multi30k", "Multi30k, English to German", "translation", (row,))
 
 
-ATTENTION = (_sorting(), _hull(), _dates(), _multi30k())
+def _lookup() -> Experiment:
+    """Soft attention by the chain rule, hard attention by trial and error."""
+    train = {"lr": 0.01, "clip": None, "batch_size": 64, "schedule": "constant", "updates": 200}
+    train |= {"eval_every": 10, "log_every": 10, "solved_at": None}
+    hard = {"mode": "hard"}
+    rows = tuple(
+        Row(name, title, "lookup", config, {"items": 12}, train, seeds=3, scales=SMALL)
+        for name, title, config in (
+            ("soft", "soft", {}),
+            ("hard_plain", "hard, rewards 0 and 1", {**hard, "baseline": False}),
+            ("hard_base", "hard, 10 and 11, baseline", {**hard, "offset": 10.0}),
+            (
+                "hard_none",
+                "hard, 10 and 11, no baseline",
+                {**hard, "baseline": False, "offset": 10.0},
+            ),
+        )
+    )
+    return Experiment("lookup", "Soft and hard attention on one question", "lookup", rows)
+
+
+def _reversal() -> Experiment:
+    """What positions are good for: the same small Transformer with two kinds and with none."""
+    train = {"lr": 5e-3, "clip": None, "batch_size": 32, "schedule": "constant", "updates": 400}
+    train |= {"eval_every": 50, "log_every": 25, "solved_at": None}
+    rows = tuple(
+        Row(name, f"positions: {name}", "transcriber", {"positions": name, "longest": 8}, {}, train,
+            seeds=3, scales=SMALL)
+        for name in ("sinusoidal", "learned", "none")
+    )  # fmt: skip
+    return Experiment("reversal", "Reversing six digits", "reversal", rows)
+
+
+ATTENTION = (_sorting(), _hull(), _dates(), _multi30k(), _lookup(), _reversal())

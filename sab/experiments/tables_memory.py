@@ -105,4 +105,21 @@ def _babi() -> Experiment:
     return Experiment("babi", "Questions about stories (bAbI en-1k)", "babi", tuple(rows))
 
 
-MEMORY = (_copy(), _sort(), _recall(), _babi())
+def _two_facts() -> Experiment:
+    """Hops and the linear start, on stories made here."""
+    task = {"world": "two facts", "memory": 25}
+    train = {**STORIES, "updates": 800, "eval_every": 50}
+    rows = tuple(
+        Row(name, title, "memn2n", {"hops": hops, "linear_start": linear}, task, train, seeds=3)
+        for name, title, hops, linear in (
+            ("one_hop", "1 hop", 1, 250),
+            ("two_hops", "2 hops", 2, 250),
+            ("three_hops", "3 hops", 3, 250),
+            ("three_hops_softmax", "3 hops, softmax from the start", 3, 0),
+        )
+    )
+    title = "Made questions that need two facts"
+    return Experiment("two_facts", title, "babi", rows)
+
+
+MEMORY = (_copy(), _sort(), _recall(), _babi(), _two_facts())

@@ -196,14 +196,14 @@ def _depth() -> Experiment:
     }
     train: dict[str, Any] = {
         "batch_size": 16,
-        "updates": 3000,
+        "updates": 1500,
         "solved_at": None,
         "clip": 1e9,
         "schedule": "constant",
         "lr": 1e-2,
     }
     rows = [
-        _row(name, title, {**deep, **change}, QUICK, **{**train, **more})
+        _row(name, title, {**deep, **change}, HALF, **{**train, **more})
         for name, title, change, more in (
             ("written", "six layers as written, no clipping", {}, {}),
             ("normed", "state normalised", {"fixes": ("norm",)}, {}),

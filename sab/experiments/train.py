@@ -1,7 +1,8 @@
 """The trainer: one run from its seed to its record, interrupted and resumed at will.
 
-Four random streams a run, from its seed: initial weights, training data, held-out data (drawn
-once, the same at every evaluation), test data (never seen before the end). A finite data set has
+Five random streams a run, from its seed: initial weights, training data, held-out data (drawn
+once, the same at every evaluation), test data (never seen before the end), and what the model
+itself draws (dropout, a hard choice). A finite data set has
 its own held-out and test parts; only the order of training is drawn. Data are made on the CPU, so
 that they are the same everywhere. On the CPU a run that was killed and started again gives
 the same numbers, to the last digit, as one left alone.
@@ -23,7 +24,7 @@ from sab.checks import one_of
 from sab.experiments import records
 from sab.experiments.carry import pack, unpack
 from sab.experiments.config import RunConfig, TrainConfig, scan_form
-from sab.experiments.evaluate import evaluate, follow, kept_mb
+from sab.experiments.evaluate import evaluate, kept_mb, objective
 from sab.experiments.feed import is_finite, make_feed
 from sab.experiments.files import check_writable
 from sab.experiments.progress import Progress
@@ -103,8 +104,8 @@ class Trainer:
         self.optimiser.param_groups[0]["lr"] = config.lr_at(at.update + 1, at.drops)
         self.optimiser.zero_grad(set_to_none=True)
         x, y = batch.x.to(self.device), batch.y.to(self.device)
-        outputs, self.state = follow(self.model, self.task, x, None if fresh else self.state, y)
-        loss = self.task.loss(outputs, y)
+        state = None if fresh else self.state
+        loss, self.state = objective(self.model, self.task, x, y, state)
         loss.backward()
         self.descend(nn.utils.clip_grad_norm_(self.parameters, self.limit))
         at.update += 1
@@ -304,24 +305,27 @@ def train(
         OSError: ``out`` cannot be written or the disk is full; the last checkpoint is kept.
     """
     check_writable(out)
-    trainer = Trainer(run, out, pick_device(device))
-    at_start = not (resume and trainer.restore())
+    where = pick_device(device)
     title = f"{run.experiment} {run.name}"
-    with tiny_is_zero(), Progress(title, run.train.updates, progress) as bar:
-        if at_start:
-            trainer.snapshot()
-            trainer.judge()
-        config = run.train
-        bar.update(trainer.at.update)
-        while trainer.at.update < config.updates and not trainer.at.stopped:
-            trainer.step()
-            update = trainer.at.update
-            bar.update(update)
-            trainer.snapshot()
-            last = update == config.updates or bool(trainer.at.stopped)
-            if update % config.eval_every == 0 or last:
-                bar.report(update, trainer.judge())
-            if update % config.checkpoint_every == 0 or last or trainer.at.stopped:
-                trainer.save()
-    save_weights(out / snapshot_name(None), run, trainer.best or trainer.model.state_dict())
-    return trainer.record()
+    with torch.random.fork_rng([where] if where.type == "cuda" else []):
+        torch.manual_seed(run.stream("draws"))
+        trainer = Trainer(run, out, where)
+        at_start = not (resume and trainer.restore())
+        with tiny_is_zero(), Progress(title, run.train.updates, progress) as bar:
+            if at_start:
+                trainer.snapshot()
+                trainer.judge()
+            config = run.train
+            bar.update(trainer.at.update)
+            while trainer.at.update < config.updates and not trainer.at.stopped:
+                trainer.step()
+                update = trainer.at.update
+                bar.update(update)
+                trainer.snapshot()
+                last = update == config.updates or bool(trainer.at.stopped)
+                if update % config.eval_every == 0 or last:
+                    bar.report(update, trainer.judge())
+                if update % config.checkpoint_every == 0 or last or trainer.at.stopped:
+                    trainer.save()
+        save_weights(out / snapshot_name(None), run, trainer.best or trainer.model.state_dict())
+        return trainer.record()

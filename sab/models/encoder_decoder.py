@@ -206,3 +206,61 @@ class EncoderDecoder(nn.Module):
             choice = self._decode(told, memory, lengths)[:, -1].argmax(1)
             told = torch.cat([told, choice[:, None]], 1)
         return told[:, 1:]
+
+
+@dataclass(frozen=True)
+class TranscriberConfig:
+    """Settings of `Transcriber`.
+
+    Attributes:
+        input_size, output_size: kinds of symbol, the same on both sides.
+        width, heads, hidden, layers, positions, longest: as in `EncoderDecoderConfig`.
+    """
+
+    input_size: int = 10
+    output_size: int = 10
+    width: int = 32
+    heads: int = 4
+    hidden: int = 64
+    layers: int = 1
+    positions: str = "sinusoidal"
+    longest: int = 64
+
+    def __post_init__(self) -> None:
+        """Refuse alphabets that differ, and what `EncoderDecoderConfig` refuses (ValueError)."""
+        positive_int("input_size", self.input_size)
+        if self.output_size != self.input_size:
+            raise ValueError(
+                f"output_size={self.output_size!r}: must equal input_size={self.input_size!r}"
+            )
+        self.inside()
+
+    def inside(self) -> EncoderDecoderConfig:
+        """The settings of the model inside."""
+        return EncoderDecoderConfig(
+            self.input_size, self.width, self.heads, self.hidden, self.layers, self.positions,
+            self.longest,
+        )  # fmt: skip
+
+
+class Transcriber(nn.Module):
+    """`EncoderDecoder` for the trainer: an answer as long as the source, told or alone.
+
+    Shapes: x (B, N) int64 → logits (B, N, symbols), and ``None`` for the state.
+    """
+
+    def __init__(self, config: TranscriberConfig | None = None) -> None:
+        """Build the model inside."""
+        super().__init__()
+        self.config = config or TranscriberConfig()
+        self.model = EncoderDecoder(self.config.inside())
+
+    def forward(self, x: Tensor, targets: Tensor | None = None) -> tuple[Tensor, None]:
+        """Logits given the right past ``targets`` (B, N), or given what it wrote itself.
+
+        Raises:
+            ValueError: a shape or a symbol does not fit.
+        """
+        told = self.model.greedy(x, x.shape[1]) if targets is None else targets
+        logits: Tensor = self.model(x, told)
+        return logits, None

@@ -26,7 +26,7 @@ from sab.ops.attention import (
 from sab.ops.scores import bilinear
 
 MODES = ("soft", "hard")
-SMALLEST = 1e-6
+SMALLEST = 1e-6  # of a share whose logarithm is taken
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,14 @@ class LookupConfig:
 class LookupModel(nn.Module):
     """Scores ``kᵀ W q``, then a read of the values; W is all there is to learn."""
 
+    mean_reward: Tensor
+
     def __init__(self, config: LookupConfig | None = None) -> None:
         """Start W small and random."""
         super().__init__()
         self.config = config or LookupConfig()
         self.w = nn.Parameter(0.1 * torch.randn(self.config.width, self.config.width))
-        self.mean_reward = 0.0
+        self.register_buffer("mean_reward", torch.zeros(()))
 
     def scores(self, keys: Tensor, query: Tensor) -> Tensor:
         """Scores (B, N) of keys (B, N, width) for a query (B, width)."""
@@ -129,7 +131,70 @@ class LookupModel(nn.Module):
             return functional.nll_loss(read.clamp_min(SMALLEST).log(), label)
         drawn = sampled_read(self.scores(keys, query), values, mask, generator=generator)
         reward = drawn.output.gather(1, label[:, None])[:, 0] + self.config.offset
-        usual = self.mean_reward if self.config.baseline else 0.0
-        now, decay = float(reward.mean()), self.config.decay
-        self.mean_reward = decay * self.mean_reward + (1 - decay) * now
+        usual = self.mean_reward.clone() if self.config.baseline else 0.0
+        self.mean_reward.lerp_(reward.detach().mean(), 1 - self.config.decay)
         return reinforce_loss(drawn.log_probability, reward, usual)
+
+
+@dataclass(frozen=True)
+class LookupReaderConfig:
+    """Settings of `LookupReader`.
+
+    Attributes:
+        input_size: width of keys and question.
+        output_size: classes.
+        mode, baseline, decay, offset: as in `LookupConfig`.
+    """
+
+    input_size: int = 8
+    output_size: int = 6
+    mode: str = "soft"
+    baseline: bool = True
+    decay: float = 0.9
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that are not positive integers, and what `LookupConfig` refuses."""
+        positive_int("input_size", self.input_size)
+        positive_int("output_size", self.output_size)
+        self.of_lookup()
+
+    def of_lookup(self) -> LookupConfig:
+        """The settings of the model inside."""
+        return LookupConfig(self.input_size, self.mode, self.baseline, self.decay, self.offset)
+
+
+class LookupReader(nn.Module):
+    """`LookupModel` for the trainer: question and items come in one tensor.
+
+    Shapes: x (B, 1 + N, input_size + output_size) as `sab.tasks.lookup.packed` makes it → read
+    (B, output_size) and weights (B, N).
+    """
+
+    def __init__(self, config: LookupReaderConfig | None = None) -> None:
+        """Build the model inside."""
+        super().__init__()
+        self.config = config or LookupReaderConfig()
+        self.lookup = LookupModel(self.config.of_lookup())
+
+    def _parts(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        width = self.config.input_size
+        shape("x", x, (None, None, width + self.config.output_size))
+        return x[:, 1:, :width], x[:, 1:, width:], x[:, 0, :width]
+
+    def forward(self, x: Tensor) -> Read:
+        """The read with its weights.
+
+        Raises:
+            ValueError: the shape does not fit.
+        """
+        found: Read = self.lookup(*self._parts(x))
+        return found
+
+    def objective(self, x: Tensor, y: Tensor) -> Tensor:
+        """What training follows, a scalar: draws are made from torch's own random stream.
+
+        Raises:
+            ValueError: a shape or a label of y (B,) does not fit.
+        """
+        return self.lookup.loss(*self._parts(x), y)

@@ -12,6 +12,8 @@ from sab.models.attentive_lstm import AttentiveLSTM, AttentiveLSTMConfig
 from sab.models.bag import Bag, BagConfig
 from sab.models.bilstm import BiLSTM, BiLSTMConfig
 from sab.models.dnc import DNC, DNCConfig
+from sab.models.encoder_decoder import Transcriber, TranscriberConfig
+from sab.models.lookup import LookupReader, LookupReaderConfig
 from sab.models.lstm import LSTM, LSTMConfig
 from sab.models.memn2n import MemN2N, MemN2NConfig
 from sab.models.memory_reader import MemoryReader, MemoryReaderConfig
@@ -32,6 +34,8 @@ MODELS: dict[str, tuple[type, type[nn.Module]]] = {
     "bag": (BagConfig, Bag),
     "pointer": (PointerConfig, Pointer),
     "seq2seq": (Seq2SeqConfig, Seq2Seq),
+    "lookup": (LookupReaderConfig, LookupReader),
+    "transcriber": (TranscriberConfig, Transcriber),
     "memory_reader": (MemoryReaderConfig, MemoryReader),
     "memn2n": (MemN2NConfig, MemN2N),
     "ntm": (NTMConfig, NTM),
@@ -42,7 +46,8 @@ MODELS: dict[str, tuple[type, type[nn.Module]]] = {
 def register(name: str, config_class: type, model_class: type[nn.Module]) -> None:
     """Add a model: ``model_class(config_class(...))`` must give a module.
 
-    The module is called as ``model(x) → (logits, state)``. While a module says that it is
+    The module is called as ``model(x) → (logits, state)``. Where it has ``objective(x, y)``, a run
+    trains by that instead of by the task's loss. While a module says that it is
     ``warming_up`` (an attribute, if it has it), a run does not choose its weights.
 
     Args:

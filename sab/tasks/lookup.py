@@ -12,8 +12,12 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from sab.checks import finite_float, positive_int
+from sab.tasks.base import Batch
+
+SMALLEST = 1e-6  # of a share whose logarithm is taken
 
 
 class Lookups(NamedTuple):
@@ -58,8 +62,45 @@ class LookupTask:
         source = torch.Generator().manual_seed(self.rotation)
         return torch.linalg.qr(torch.randn(self.width, self.width, generator=source)).Q
 
-    def batch(self, batch_size: int, generator: torch.Generator) -> Lookups:
-        """Draw a batch, float32, on the CPU.
+    @property
+    def input_size(self) -> int:
+        """Width of a key."""
+        return self.width
+
+    @property
+    def output_size(self) -> int:
+        """One class an item."""
+        return self.items
+
+    @property
+    def steps(self) -> int:
+        """The question and the items."""
+        return 1 + self.items
+
+    @property
+    def goal(self) -> tuple[str, str]:
+        """Models are chosen by the share of questions answered right; more is better."""
+        return ("accuracy", "max")
+
+    def batch(self, batch_size: int, generator: torch.Generator) -> Batch:
+        """Draw a batch as one tensor (see `packed`), with the labels (B,) int64.
+
+        Raises:
+            ValueError: ``batch_size`` is not a positive integer.
+        """
+        drawn = self.draw(batch_size, generator)
+        return Batch(packed(drawn), drawn.label)
+
+    def loss(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Cross-entropy in nats of what was read, (B, N), a distribution over classes."""
+        return functional.nll_loss(outputs.clamp_min(SMALLEST).log(), y)
+
+    def metrics(self, outputs: Tensor, y: Tensor) -> dict[str, float]:
+        """``accuracy``: share of questions whose likeliest class (B, N) is right."""
+        return {"accuracy": (outputs.argmax(1) == y).float().mean().item()}
+
+    def draw(self, batch_size: int, generator: torch.Generator) -> Lookups:
+        """Draw keys, values, questions and labels, float32, on the CPU.
 
         Raises:
             ValueError: ``batch_size`` is not a positive integer.
@@ -77,3 +118,12 @@ class LookupTask:
     def baselines(self) -> dict[str, float]:
         """Without the question: one of N equally likely classes."""
         return {"accuracy": 1 / self.items}
+
+
+def packed(lookups: Lookups) -> Tensor:
+    """Question and items in one tensor (B, 1 + N, width + N), float32.
+
+    Row 0 has the question and zeros, every other row a key and its value.
+    """
+    question = torch.cat([lookups.query, torch.zeros_like(lookups.values[:, 0])], 1)
+    return torch.cat([question[:, None], torch.cat([lookups.keys, lookups.values], 2)], 1)

@@ -19,8 +19,10 @@ from sab.tasks.events import EventsTask
 from sab.tasks.hull import HullTask
 from sab.tasks.images import ImageTask
 from sab.tasks.logs import LogsTask, NextEventTask
+from sab.tasks.lookup import LookupTask
 from sab.tasks.patches import PatchTask
 from sab.tasks.recall import RecallTask
+from sab.tasks.reversal import ReversalTask
 from sab.tasks.sorting import SortingTask
 from sab.tasks.translation import TranslationTask
 
@@ -48,6 +50,8 @@ TASKS: dict[str, type] = {
     "hull": HullTask,
     "dates": DatesTask,
     "recall": RecallTask,
+    "lookup": LookupTask,
+    "reversal": ReversalTask,
     "translation": TranslationTask,
     "babi": BabiTask,
     "bits_copy": CopyBitsTask,

@@ -91,6 +91,71 @@ def test_what_is_kept_for_backward_grows_with_the_batch_and_disturbs_nothing(
     assert without.metrics["accuracy"] == one.metrics["accuracy"]
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"task": "lookup", "task_config": {}, "model": "lookup", "model_config": {"mode": "hard"}},
+        {
+            "task": "dates",
+            "task_config": {},
+            "model": "seq2seq",
+            "model_config": {"hidden_size": 8, "embed_size": 4, "longest": 11, "dropout": 0.5},
+        },
+        {
+            "task": "babi",
+            "task_config": {"world": "one fact"},
+            "model": "memn2n",
+            "model_config": {"hidden_size": 4, "noise": 0.5},
+        },
+    ],
+    ids=["choices", "dropout", "empty memories"],
+)
+def test_what_a_model_draws_comes_from_the_seed(
+    small: Small, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    """Not from whatever torch's own stream stands at, which is left as it was."""
+    found = []
+    for at, seed in enumerate((0, 0, 1)):
+        torch.manual_seed(at)
+        before = torch.random.get_rng_state()
+        found.append(fixed(train(small(**changes, seed=seed), tmp_path / str(at), progress="none")))
+        assert torch.equal(torch.random.get_rng_state(), before)
+    assert found[0] == found[1]
+    # Whether the stream reaches the model at all: the same data and weights, other draws.
+    run = small(**changes)
+    losses = []
+    for at in range(2):
+        trainer = Trainer(run, tmp_path / f"draws{at}", torch.device("cpu"))
+        torch.manual_seed(at)
+        trainer.step()
+        losses.append([p.detach().clone() for p in trainer.parameters])
+    assert any(not torch.equal(a, b) for a, b in zip(*losses, strict=True))
+
+
+@pytest.mark.parametrize("mode", ["soft", "hard"])
+def test_a_model_with_an_objective_of_its_own(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """Draws and running mean belong to the run: taken up again, it has the same numbers."""
+    run = small(
+        task="lookup",
+        task_config={"items": 3},
+        model="lookup",
+        model_config={"mode": mode},
+        train={"updates": 90, "lr": 0.05, "eval_every": 30, "checkpoint_every": 15},
+    )
+    whole = train(run, tmp_path / "a", progress="none")
+    assert whole.metrics["accuracy"] > 0.6 and whole.metrics["kept_mb"] > 0
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        stop_after(patch, 50)
+        train(run, tmp_path / "b", progress="none")
+    assert fixed(train(run, tmp_path / "b", progress="none")) == fixed(whole)
+    trainer = Trainer(run, tmp_path / "c", torch.device("cpu"))
+    before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+    engine.kept_mb(trainer.model, trainer.task, trainer.feed.sample(), trainer.device)
+    assert all(torch.equal(v, before[k]) for k, v in trainer.model.state_dict().items())
+
+
 def test_the_norm_is_taken_before_clipping(small: Small, tmp_path: Path) -> None:
     loose = train(small(train={"clip": None}), tmp_path / "a", progress="none")
     tight = train(small(train={"clip": 1e-3}), tmp_path / "b", progress="none")

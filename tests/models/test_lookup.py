@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from sab.models.lookup import LookupConfig, LookupModel
+from sab.models.lookup import LookupConfig, LookupModel, LookupReader, LookupReaderConfig
 from sab.ops.attention import attention_weights
-from sab.tasks.lookup import Lookups, LookupTask
+from sab.tasks.lookup import Lookups, LookupTask, packed
 
 
 def source(seed: int = 0) -> torch.Generator:
@@ -19,7 +19,7 @@ def source(seed: int = 0) -> torch.Generator:
 
 def test_the_task() -> None:
     task = LookupTask(items=5, width=6, noise=0.0)
-    keys, values, query, label = task.batch(40, source())
+    keys, values, query, label = task.draw(40, source())
     turn = task.turn()
     torch.testing.assert_close(turn @ turn.T, torch.eye(6), atol=1e-5, rtol=0)
     # the right score matrix finds the item that was asked for
@@ -40,9 +40,9 @@ def test_it_learns(mode: str) -> None:
     draws = source()
     for _ in range(150):
         optimiser.zero_grad()
-        model.loss(*task.batch(64, draws), generator=draws).backward()
+        model.loss(*task.draw(64, draws), generator=draws).backward()
         optimiser.step()
-    keys, values, query, label = task.batch(500, source(1))
+    keys, values, query, label = task.draw(500, source(1))
     right = model(keys, values, query).output.argmax(1) == label
     assert right.float().mean() > 0.7
 
@@ -50,7 +50,7 @@ def test_it_learns(mode: str) -> None:
 def test_hard_reads_one_item_and_its_scores_get_the_estimate() -> None:
     torch.manual_seed(0)
     model = LookupModel(LookupConfig(mode="hard", baseline=False)).double()
-    batch = LookupTask().batch(1, source())
+    batch = LookupTask().draw(1, source())
     keys, values, query = (part.double() for part in batch[:3])
     scores = model.scores(keys, query)
     assert torch.equal(model(keys, values, query).output[0], values[0, scores.argmax()])
@@ -68,7 +68,7 @@ def test_hard_reads_one_item_and_its_scores_get_the_estimate() -> None:
 
 def test_the_baseline_is_a_running_mean() -> None:
     torch.manual_seed(0)
-    batch = LookupTask().batch(64, source())
+    batch = LookupTask().draw(64, source())
     kept = {}
     for baseline in (True, False):
         torch.manual_seed(0)
@@ -88,7 +88,7 @@ def test_the_baseline_is_a_running_mean() -> None:
 @pytest.mark.parametrize("rubbish", [1e3, math.nan])
 @pytest.mark.parametrize("mode", ["soft", "hard"])
 def test_padding_changes_nothing(mode: str, rubbish: float) -> None:
-    keys, values, query, label = LookupTask(items=5).batch(4, source())
+    keys, values, query, label = LookupTask(items=5).draw(4, source())
     mask = torch.ones(4, 8, dtype=torch.bool)
     mask[:, [1, 4, 7]] = False
     wide_keys, wide_values = torch.full((4, 8, 8), rubbish), torch.full((4, 8, 5), rubbish)
@@ -109,7 +109,7 @@ def test_padding_changes_nothing(mode: str, rubbish: float) -> None:
         torch.testing.assert_close(gradient, expected)
 
 
-BATCH = LookupTask(items=3).batch(2, torch.Generator().manual_seed(0))
+BATCH = LookupTask(items=3).draw(2, torch.Generator().manual_seed(0))
 REAL = torch.ones(2, 3, dtype=torch.bool)
 
 
@@ -145,4 +145,57 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match=r"noise=-1"):
         LookupTask(noise=-1)
     with pytest.raises(ValueError, match="batch_size=0"):
-        LookupTask().batch(0, source())
+        LookupTask().draw(0, source())
+
+
+def test_one_tensor_holds_the_same() -> None:
+    task = LookupTask(items=5, width=6)
+    drawn, (x, y) = task.draw(64, source()), task.batch(64, source())
+    assert x.shape == (64, task.steps, task.input_size + task.output_size)
+    assert torch.equal(x, packed(drawn)) and torch.equal(y, drawn.label)
+    assert torch.equal(x[:, 0, :6], drawn.query) and not x[:, 0, 6:].any()
+    for mode in ("soft", "hard"):
+        torch.manual_seed(0)
+        reader = LookupReader(LookupReaderConfig(6, 5, mode, baseline=False))
+        expected = reader.lookup(*drawn[:3])
+        torch.testing.assert_close(reader(x).output, expected.output)
+        torch.testing.assert_close(reader(x).weights, expected.weights)
+        torch.manual_seed(1)
+        loss = reader.objective(x, y)
+        torch.manual_seed(1)
+        torch.testing.assert_close(loss, reader.lookup.loss(*drawn))
+        (gradient,) = torch.autograd.grad(loss, reader.lookup.w)
+        assert gradient.isfinite().all() and gradient.any()
+
+
+def test_the_task_judges_what_was_read() -> None:
+    task = LookupTask(items=3)
+    read = torch.tensor([[0.7, 0.2, 0.1], [0.0, 0.0, 1.0]])
+    assert task.metrics(read, torch.tensor([0, 1])) == {"accuracy": 0.5}
+    found = task.loss(read, torch.tensor([0, 1])).item()
+    assert found == pytest.approx(-(math.log(0.7) + math.log(1e-6)) / 2, rel=1e-5)
+
+
+def test_the_running_mean_is_part_of_the_state() -> None:
+    """A run that is taken up again goes on with it."""
+    reader = LookupReader(LookupReaderConfig(8, 6, "hard"))
+    reader.objective(*LookupTask().batch(16, source()))
+    again = LookupReader(LookupReaderConfig(8, 6, "hard"))
+    again.load_state_dict(reader.state_dict())
+    assert again.lookup.mean_reward == reader.lookup.mean_reward > 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: LookupReaderConfig(0), "input_size=0"),
+        (lambda: LookupReaderConfig(output_size=0), "output_size=0"),
+        (lambda: LookupReaderConfig(mode="firm"), "mode='firm'"),
+        (lambda: LookupReader()(torch.zeros(2, 4, 13)), "x has shape"),
+        (lambda: LookupReader().objective(torch.zeros(2, 4, 13), torch.zeros(2)), "x has shape"),
+        (lambda: LookupTask().batch(0, source()), "batch_size=0"),
+    ],
+)
+def test_the_reader_refuses(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
