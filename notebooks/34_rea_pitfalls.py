@@ -189,8 +189,8 @@ for name, key in zip(STACKS, ("written", "norm", "gate", "blocks"), strict=True)
 #
 # So for the NaN there are two candidates, and neither is the recursion: **rows with nothing to see**, which
 # its cures don't touch, and **growth across layers**, which they do. The article says that they helped, which
-# speaks for the second. `sab run rea_depth` asks it of training: six layers, 3,000 updates, and each cure of
-# the article, a smaller $\alpha$ among them, at the learning rate of the first row.
+# speaks for the second. `sab run rea_depth` asks it of training: six layers, 1,000 updates, and each cure of
+# the article, a smaller $\alpha$ among them, at a learning rate that the layers as written do not stand.
 
 # %%
 deep = by_row(notebook.largest("rea_depth", profile))
@@ -203,7 +203,7 @@ if made:
     show_table(
         ["six layers", "largest gradient norm", "updates skipped", "balanced, %", "seeds"],
         made,
-        caption="Six layers in training, learning rate 0.01: event logs of 128, read by the mean, no mask, so no empty "
+        caption="Six layers in training, learning rate 0.03: event logs of 64, read by the mean, no mask, so no empty "
         f"rows. An update is skipped where the gradient is not finite.{without}",
         source=[record for mine in deep.values() for record in mine],
     )
