@@ -79,8 +79,8 @@ def test_two_cores_run_what_a_claim_or_a_chapter_reads() -> None:
 def test_every_cure_runs_at_the_rate_that_needs_one() -> None:
     runs = {row.name: make_run(tables.find("rea_depth"), row, "cpu", 0) for row in
             tables.find("rea_depth").rows}  # fmt: skip
-    gentle = runs.pop("written_lr3")
-    assert gentle.train.lr == 3e-3 and {run.train.lr for run in runs.values()} == {1e-2}
+    gentle = runs.pop("written_lr2")
+    assert gentle.train.lr == 1e-2 and {run.train.lr for run in runs.values()} == {3e-2}
     assert gentle.model_config == runs["written"].model_config
     assert {run.train.solved_at for run in runs.values()} == {None}
     assert all(seeds_of(row, "cpu") == 3 for row in tables.find("rea_depth").rows)
