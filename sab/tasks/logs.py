@@ -26,12 +26,13 @@ from sab.tasks.traces import Log, adfa, f1, hdfs, made, pad, recall_at, roc_auc,
 READERS = {"adfa": (adfa, "adfa_ld"), "hdfs": (hdfs, "hdfs"), "made": (made, None)}
 SOURCES = tuple(READERS)
 # Known without the data, so that a plan needs none; a test compares them with the data's own.
-TYPICAL = {"adfa": 543, "hdfs": 29, "made": 40}  # events a log, the mean
-ATTACKS = {"adfa": 0.18961, "hdfs": 0.83091, "made": 0.25}  # share of them
-TRAINED = {"adfa": 2156, "hdfs": 2779, "made": 179}  # logs to train on
-NORMAL = {"adfa": 1747, "hdfs": 470, "made": 134}  # of those, normal ones
+TYPICAL = {"adfa": 541, "hdfs": 29, "made": 40}  # events a log, the mean
+ATTACKS = {"adfa": 0.18971, "hdfs": 0.83091, "made": 0.25}  # share of them
+TRAINED = {"adfa": 2155, "hdfs": 2779, "made": 179}  # logs to train on
+NORMAL = {"adfa": 1746, "hdfs": 470, "made": 134}  # of those, normal ones
 TESTED, VALIDATED = 0.3, 0.2  # shares: of all, and of the rest
 FALSE_ALARMS = 0.05
+SAME = 2048  # events in which logs must differ to count as two
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,15 @@ class Logs:
     about: str
 
 
-def distinct(logs: Sequence[Log]) -> list[Log]:
-    """One log of each content, in order; contents that stand in both classes are left out."""
+def distinct(logs: Sequence[Log], first: int | None = None) -> list[Log]:
+    """One log of each content, in order; contents that stand in both classes are left out.
+
+    ``first``: logs are the same that agree in their first so many events.
+    """
     found: dict[tuple[int, ...], Log] = {}
     classes: dict[tuple[int, ...], set[bool]] = {}
     for one in logs:
-        content = tuple(one.events.tolist())
+        content = tuple(one.events[:first].tolist())
         found.setdefault(content, one)
         classes.setdefault(content, set()).add(one.attack)
     return [one for content, one in found.items() if len(classes[content]) == 1]
@@ -65,7 +69,10 @@ def numbered(logs: Sequence[Log], known: Sequence[Log], types: int) -> list[Log]
 
 @lru_cache(maxsize=4)
 def load(source: str, longest: int, types: int, folder: Path) -> Logs:
-    """Read, crop, divide and number the logs of ``source``; once a process.
+    """Read, divide, crop and number the logs of ``source``; once a process.
+
+    Logs that agree in their first `SAME` events count as one, so that every crop of that length or
+    more has the same logs in the same parts.
 
     Raises:
         DataError: the data are not here and cannot be fetched.
@@ -76,7 +83,8 @@ def load(source: str, longest: int, types: int, folder: Path) -> Logs:
         data.files(name)
     whole = distinct(reader())
     cropped = sum(len(one.events) > longest for one in whole)
-    whole = distinct([one._replace(events=one.events[:longest]) for one in whole])
+    whole = distinct(whole, min(longest, SAME))
+    whole = [one._replace(events=one.events[:longest]) for one in whole]
     rest, test = split(whole, TESTED)
     train, valid = split(rest, VALIDATED)
     about = (

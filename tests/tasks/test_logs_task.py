@@ -34,6 +34,28 @@ def test_identical_logs_count_once_and_contradictions_not_at_all() -> None:
     assert [(one.events.tolist(), one.attack) for one in found] == [([1, 2], False), ([4], True)]
 
 
+def test_logs_that_begin_alike_are_one() -> None:
+    begun = [log(1, 2, 3), log(1, 2, 4), log(2), log(1, 2, 5, 6)]
+    assert [one.events.tolist() for one in distinct(begun, 2)] == [[1, 2, 3], [2]]
+    assert distinct([*begun, log(1, 2, attack=True)], 2) == [begun[2]]
+
+
+def test_every_crop_has_the_same_logs_in_the_same_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From `SAME` events on; rows that differ in their crop are compared on one test part."""
+    monkeypatch.setattr(logs, "SAME", 12)
+    logs.load.cache_clear()
+    parts = [
+        {part: [one.name for one in LogsTask("made", longest=longest).of(part)] for part in
+         ("train", "valid", "test")}
+        for longest in (12, 25, 4494)
+    ]  # fmt: skip
+    logs.load.cache_clear()
+    assert parts[0] == parts[1] == parts[2]
+    cropped = LogsTask("made", longest=5)
+    contents = [{tuple(one.events.tolist()) for one in cropped.of(part)} for part in parts[0]]
+    assert not contents[0] & contents[2] and not contents[0] & contents[1]
+
+
 def test_events_are_numbered_by_how_often_training_has_them() -> None:
     known = [log(7, 7, 7, 2, 2, 9), log(7, 5)]
     assert [one.events.tolist() for one in numbered([log(7, 2, 5, 9, 4, 12)], known, 4)] == [
