@@ -28,10 +28,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks import measure
-from sab.analysis.cost import kept_for_backward
 from sab.models.rea_layer import LayerConfig, REALayer
 from sab.models.rea_listing import ListingREA
 from sab.ops.ema_scan import ema_scan, linear_scan
+from sab.ops.kept import kept_for_backward
 from sab.ops.window_attention import band, full_attention, window_attention
 
 HEADS, WIDTH = 4, 16

@@ -53,7 +53,7 @@ import torch
 
 from sab import notebook
 from sab.analysis.blank_scores import answer_reads, crowd, period, settling
-from sab.analysis.cost import fit_slope, kept_for_backward
+from sab.analysis.cost import fit_slope
 from sab.analysis.transfer import length_curve
 from sab.experiments import claims
 from sab.experiments.transfer import stream
@@ -63,6 +63,7 @@ from sab.figures.style import system_label
 from sab.models.attentive_lstm import AttentiveLSTM, AttentiveLSTMConfig
 from sab.models.sab import SAB
 from sab.notebook import glue, show, show_claims, show_table
+from sab.ops.kept import kept_for_backward
 from sab.tasks.copy import CopyTask
 
 notebook.parameters(profile, seed)

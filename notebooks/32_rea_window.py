@@ -326,7 +326,7 @@ assert N * N / (3 * w * N) > 170
 
 # %% tags=["hide-cell"]
 # Solution of exercise 2: two blocks of keys in place of three, so nearly a third of the scores.
-from sab.analysis.cost import kept_for_backward
+from sab.ops.kept import kept_for_backward
 
 q, k, v = (torch.randn(1, 4, 1024, 16, requires_grad=True) for _ in "qkv")
 both, past = (

@@ -53,7 +53,6 @@ from typing import Any
 import torch
 
 from sab import notebook
-from sab.analysis.cost import kept_for_backward
 from sab.analysis.scores import MISSING, by_row, lines, mean, told, values
 from sab.analysis.summary import recall_by_lag, signal_to_noise
 from sab.experiments import claims, tables
@@ -64,6 +63,7 @@ from sab.figures import accuracy_dots, curves
 from sab.models.rea import REA, REAConfig
 from sab.models.sab import SABLayer
 from sab.notebook import ROOT, glue, show, show_table
+from sab.ops.kept import kept_for_backward
 from sab.tasks.logs import LogsTask
 
 notebook.parameters(profile, seed)

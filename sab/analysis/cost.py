@@ -13,7 +13,6 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from sab.checks import positive_int
-from sab.ops.kept import kept_for_backward as kept_for_backward
 
 _MB = 1e6
 

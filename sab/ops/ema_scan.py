@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from sab.checks import one_of, shape
+from sab.checks import dtype, one_of, shape
 from sab.ops.ema_blocks import ema_blocks
 
 LONG = 2**19  # numbers in x from which blocks are faster than halving
@@ -141,7 +141,7 @@ def ema_scan(
         shape("alpha", alpha, tuple(x.shape))
     if keep is not None:
         shape("keep", keep, tuple(x.shape[:2]))
-        one_of("keep.dtype", keep.dtype, (torch.bool,))
+        dtype("keep", keep, torch.bool)
     if form == "fft" and (keep is not None or alpha.dim() != 1):
         raise ValueError("form='fft': needs one alpha a channel and no keep; take 'parallel'")
     settings: dict[str, Any] = {"initial": initial, "keep": keep, "form": form}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from sab.checks import one_of, shape
+from sab.checks import dtype, one_of, shape
 
 POOLS = ("mean", "max", "last")
 
@@ -25,7 +25,7 @@ def check_keep(keep: Tensor, like: Tensor) -> Tensor:
         ValueError: its shape or type differs, or a sequence is empty.
     """
     shape("keep", keep, tuple(like.shape[:2]))
-    one_of("keep.dtype", keep.dtype, (torch.bool,))
+    dtype("keep", keep, torch.bool)
     empty = (~keep.any(1)).nonzero()[:, 0].tolist()
     if empty:
         raise ValueError(f"keep: sequence {empty[0]} of the batch has no real step (empty)")

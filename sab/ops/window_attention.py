@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from sab.checks import one_of, positive_int, shape
+from sab.checks import dtype, one_of, positive_int, shape
 
 FORMS = ("blocked", "masked")
 
@@ -101,7 +101,7 @@ def check_heads(q: Tensor, k: Tensor, v: Tensor, keep: Tensor | None) -> None:
         raise ValueError(f"q has shape {tuple(q.shape)}: no size may be 0 (an empty sequence?)")
     if keep is not None:
         shape("keep", keep, (q.shape[0], q.shape[2]))
-        one_of("keep.dtype", keep.dtype, (torch.bool,))
+        dtype("keep", keep, torch.bool)
 
 
 def band(

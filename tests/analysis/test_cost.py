@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from sab.analysis.cost import fit_slope, kept_for_backward, measure, peak_memory, time_call
+from sab.analysis.cost import fit_slope, measure, peak_memory, time_call
+from sab.ops.kept import kept_for_backward
 
 
 def test_fit_recovers_a_power_law() -> None:

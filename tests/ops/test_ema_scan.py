@@ -232,7 +232,7 @@ def test_half_life() -> None:
         ({"initial": torch.zeros(2, 4)}, "initial has shape"),
         ({"initial": torch.zeros(2, 4), "form": "fft"}, "initial has shape"),
         ({"keep": torch.ones(2, 7, dtype=torch.bool)}, "keep has shape"),
-        ({"keep": torch.ones(2, 6)}, "keep.dtype"),
+        ({"keep": torch.ones(2, 6)}, "keep has dtype"),
         ({"keep": torch.ones(2, 6, dtype=torch.bool), "form": "fft"}, "needs one alpha a channel"),
         ({"direction": "sideways"}, "must be one of 'forward', 'reverse', 'both'"),
         ({"form": "chunks"}, "form='chunks': must be one of"),

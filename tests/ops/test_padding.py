@@ -55,7 +55,7 @@ def test_masks() -> None:
     assert check_keep(KEEP, X) is KEEP
     for keep, message in (
         (KEEP[:, :4], "keep has shape"),
-        (KEEP.float(), "keep.dtype"),
+        (KEEP.float(), "keep has dtype"),
         (KEEP & torch.tensor([[True], [False]]), "sequence 1 of the batch has no real step"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -182,7 +182,7 @@ def test_memory_of_the_blocked_form_grows_with_the_length_not_its_square() -> No
         ({"window": 0}, "window=0: must be an integer of at least 1"),
         ({"form": "sliced"}, "form='sliced': must be one of 'blocked', 'masked'"),
         ({"keep": torch.ones(2, 5, dtype=torch.bool)}, r"keep has shape \(2, 5\)"),
-        ({"keep": torch.ones(2, 6)}, "keep.dtype"),
+        ({"keep": torch.ones(2, 6)}, "keep has dtype"),
         ({"k": torch.zeros(2, 3, 5, 4)}, "k has shape"),
         ({name: torch.zeros(2, 3, 0, 4) for name in "qkv"}, "no size may be 0"),
     ],

@@ -70,7 +70,7 @@ def test_bad_masks_are_refused(attention: str, state: str) -> None:
     keep = torch.ones(2, 4, dtype=torch.bool)
     for bad, message in (
         (keep[:, :3], "keep has shape"),
-        (keep.double(), "keep.dtype"),
+        (keep.double(), "keep has dtype"),
         (keep & torch.tensor([[True], [False]]), "sequence 1 of the batch has no real step"),
     ):
         with pytest.raises(ValueError, match=message):
