@@ -494,7 +494,7 @@ show_table(
     ["", "value"],
     [
         ("runs", len(records)),
-        ("minutes in all, on a busy machine", f"{minutes:.0f}"),
+        ("minutes in all, two runs at a time on two cores", f"{minutes:.0f}"),
         ("machine", f"{records[0].machine['cpu']}, {records[0].machine['threads']} thread a run"),
     ],
     caption="What this chapter's records took.",
