@@ -247,12 +247,12 @@ show_table(
     ["trained", "right at the end, %", f"updates to {level:.0%}", "seconds"],
     [
         (
-            titles[name],
-            told(mine, "accuracy", 100, 1),
+            title,
+            told(found[name], "accuracy", 100, 1),
             ", ".join("not" if n is None else str(n) for n in reach[name]),
-            ", ".join(f"{record.seconds:.1f}" for record in mine),
+            ", ".join(f"{record.seconds:.1f}" for record in found[name]),
         )
-        for name, mine in found.items()
+        for name, title in titles.items()
     ],
     caption="2,048 unseen questions. Updates and seconds: a number per seed.",
     source=[record for mine in found.values() for record in mine],

@@ -288,7 +288,7 @@ made, without = lines(
     list(titles.items()), reversing, [("accuracy", 100, 1), ("sequence_accuracy", 100, 1)]
 )
 show_table(
-    ["positions", "digits right, %", "strings right, %", "seeds"],
+    ["model", "digits right, %", "strings right, %", "seeds"],
     made,
     caption=f"1,024 unseen strings.{without}",
     source=records,
