@@ -52,15 +52,15 @@ import math
 
 import numpy as np
 import torch
-from sklearn.datasets import load_digits
 from torch.nn import functional
 
 from sab import notebook
 from sab.analysis.capacity import DenseRule, ModernRule, hopfield_rule, recall_at
+from sab.analysis.scores import mean, told
 from sab.figures.attention import pattern_grid
 from sab.figures.style import COLOURS, new_figure, series_styles, style, with_alt
 from sab.models.hopfield import HopfieldClassifier, HopfieldConfig
-from sab.notebook import glue, show, show_table
+from sab.notebook import glue, read_or_run, show, show_table
 from sab.ops.attention import soft_read
 from sab.ops.hopfield import (
     energy,
@@ -73,6 +73,7 @@ from sab.ops.hopfield import (
     recall_sync,
 )
 from sab.ops.scores import dot
+from sab.tasks.images import ImageTask
 from sab.tasks.patterns import flip, letters, random_patterns
 
 notebook.parameters(profile, seed)
@@ -521,13 +522,54 @@ for beta, weights in landed.items():
 # In training, an example must not find itself: it is masked.
 
 # %%
-images, labels = load_digits(return_X_y=True)
-images = torch.tensor(images / 8 - 1, dtype=torch.float32)
-labels = torch.tensor(labels, dtype=torch.int64)
-order = torch.randperm(len(images), generator=fresh(19))
-train, test = order[:1200], order[1200:]
+digits_task = ImageTask("digits", "pixel")
+parts = [
+    digits_task.take(part, torch.arange(digits_task.sequences(part))) for part in ("train", "test")
+]
+images = torch.cat([part.x.flatten(1) for part in parts])  # (1500, 64), from 0 to 1
+labels = torch.cat([part.y for part in parts])
+train = torch.arange(len(parts[0].y))
+test = torch.arange(len(train), len(labels))
 
 
+def nearest(known: torch.Tensor, asked: torch.Tensor) -> float:
+    """Share of pictures whose most similar known one, by cosine, is of their class."""
+    a, b = (functional.normalize(images[which], dim=1) for which in (asked, known))
+    return (labels[known][(a @ b.T).argmax(1)] == labels[asked]).double().mean().item()
+
+
+looked_up = read_or_run("digits_memory", profile)
+mixed = torch.randperm(len(images), generator=fresh(19))
+show_table(
+    ["told by", "right, %", "seeds"],
+    [
+        ("a look-up, trained", told(looked_up, "accuracy", 100), len(looked_up)),
+        ("the most similar training picture", f"{100 * nearest(train, test):.1f}", None),
+    ],
+    caption=f"Digits of 8 × 8 pixels: {len(train):,} pictures to remember, {len(test)} unseen ones. "
+    f"{looked_up[0].metrics['updates']:.0f} updates, "
+    + ", ".join(f"{record.seconds:.0f}" for record in looked_up)
+    + " seconds.",
+    source=looked_up,
+)
+glue("digits", mean(looked_up, "accuracy"))
+glue("digits_nearest", nearest(train, test))
+glue("digits_mixed", nearest(mixed[: len(train)], mixed[len(train) :]))
+glue("digits_unseen", len(test))
+
+
+# %% [markdown]
+# On {glue:text}`digits_unseen` unseen digits it gets {glue:text}`digits:.1%`. The single most similar training picture, by cosine and with
+# nothing learned, gets {glue:text}`digits_nearest:.1%`. So the learned map gains little here, except that it compares in
+# 32 dimensions instead of 64: the memory does the work. It also says what such a memory is worth on pictures unlike those that it
+# holds: the test pictures, the last of the set, are by other writers. Mix the same pictures before they are divided, and the most similar one is right for
+# {glue:text}`digits_mixed:.1%`.
+#
+# What a memory can do and weights can't: **learn a class without training**. We train on the digits 0 to 8 and never
+# show a 9. Then we store some.
+
+
+# %%
 def fit(known: torch.Tensor, run: int, updates: int = 150) -> HopfieldClassifier:
     """Train the map and β with ``known`` examples as the memory."""
     torch.manual_seed(seed + run)
@@ -552,25 +594,6 @@ def accuracy(model: HopfieldClassifier, which: torch.Tensor) -> float:
 
 
 RUNS = range(3)  # seeds
-whole = [fit(train, run) for run in RUNS]
-right = [accuracy(model, test) for model in whole]
-unmapped = functional.normalize(images[test], dim=1) @ functional.normalize(images[train], dim=1).T
-nearest = (labels[train][unmapped.argmax(1)] == labels[test]).double().mean().item()
-glue("digits", ", ".join(f"{value:.1%}" for value in right))
-glue("digits_nearest", nearest)
-glue("digits_beta", ", ".join(f"{float(model.log_beta.detach().exp()):.1f}" for model in whole))
-glue("digits_unseen", len(test))
-
-# %% [markdown]
-# On {glue:text}`digits_unseen` unseen digits it gets {glue:text}`digits` (three seeds, trained in this page). The single most similar training image, by cosine and with
-# nothing learned, gets {glue:text}`digits_nearest:.1%`. So the learned map gains nothing here, except that it compares in
-# 32 dimensions instead of 64: the memory does the work. Training changed $\beta$ from 4 to
-# {glue:text}`digits_beta`.
-#
-# What a memory can do and weights can't: **learn a class without training**. We train on the digits 0 to 8 and never
-# show a 9. Then we store some.
-
-# %%
 seen = train[labels[train] != 9]
 nines = test[labels[test] == 9]
 others = test[labels[test] != 9]
@@ -585,12 +608,14 @@ def sharpened(model: HopfieldClassifier, learned: torch.Tensor, factor: float) -
 
 
 COUNTS = (0, 1, 5, 20, len(added))
+betas: list[str] = []
 
 
 def few_shot(run: int) -> torch.Tensor:
     """Train without nines, then store some: accuracies (counts, β and 8 β, nines and others)."""
     model = fit(seen, run)
     learned = model.log_beta.detach().clone()
+    betas.append(f"{learned.exp():.1f}")
     results = []
     for have, count in itertools.pairwise((0, *COUNTS)):
         model.store(images[added[have:count]], labels[added[have:count]])
@@ -609,6 +634,7 @@ for name, (position, group) in {
     "few": (0, 0), "few_sharp": (1, 0), "many_sharp": (1, 0), "others_sharp": (1, 1),
 }.items():  # fmt: skip
     glue(f"nines_{name}", results[len(added) if name == "many_sharp" else 5][position][group])
+glue("digits_beta", ", ".join(betas))
 glue("nines_few_range", f"{by_run[:, 2, 1, 0].min():.0%} to {by_run[:, 2, 1, 0].max():.0%}")
 
 # %% tags=["nbval-check-output"]
@@ -617,7 +643,7 @@ print("most nines known after all are stored:", results[len(added)][0][0] > 0.7)
 print("5 nines, learned β, below 10 %:", results[5][0][0] < 0.1)
 
 # %% [markdown]
-# The first column climbs late. With the learned $\beta$ a recall is a vote: five nines are outvoted by hundreds of fours and
+# The first column climbs late. With the learned $\beta$ (it starts at 4 and ends at {glue:text}`digits_beta`) a recall is a vote: five nines are outvoted by hundreds of fours and
 # threes that resemble the query a little. A larger $\beta$, the two columns on the right, listens to the few
 # nearest: with five nines stored it knows {glue:text}`nines_few_sharp:.0%` of the nines ({glue:text}`nines_few_range` by seed) instead of {glue:text}`nines_few:.0%`, and still
 # {glue:text}`nines_others_sharp:.0%` of the other digits. That is a beginning, not the {glue:text}`nines_many_sharp:.0%` that all stored nines
@@ -625,7 +651,7 @@ print("5 nines, learned β, below 10 %:", results[5][0][0] < 0.1)
 # temperatures.
 
 # %%
-assert all(0.95 < value < nearest + 0.01 for value in right)
+assert abs(mean(looked_up, "accuracy") - nearest(train, test)) < 0.05 or profile == "smoke"
 assert results[0][0][0] == 0 and results[len(added)][0][0] > 0.7
 assert results[5][1][0] > results[5][0][0] + 0.2
 
@@ -641,7 +667,7 @@ assert results[5][1][0] > results[5][0][0] + 0.2
 #
 # ## What it took
 #
-# Nothing here needs a record: all runs are live, the trained ones with three seeds, about a minute on one core. The largest is the
+# All but the first table of digits is live, the trained ones with three seeds: about a minute on one core. The largest is the
 # capacity curve with a thousand neurons. The digits come with scikit-learn.
 #
 # ## Exercises

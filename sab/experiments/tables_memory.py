@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from sab.experiments.profiles import SMOKE_TRAIN
 from sab.experiments.rows import Experiment, Row
 
 # Adam where the paper has RMSprop; heads start on the first slot.
@@ -122,4 +123,22 @@ def _two_facts() -> Experiment:
     return Experiment("two_facts", title, "babi", rows)
 
 
-MEMORY = (_copy(), _sort(), _recall(), _babi(), _two_facts())
+def _digits_memory() -> Experiment:
+    """A Hopfield layer as the memory of a classifier: its training pictures, looked up."""
+    train = {"lr": 0.01, "clip": None, "batch_size": 128, "schedule": "constant", "updates": 150}
+    train |= {"eval_every": 25, "solved_at": None}
+    row = Row(
+        "hopfield",
+        "a look-up among the training pictures",
+        "hopfield",
+        {},
+        {"source": "digits", "order": "pixel"},
+        train,
+        seeds=3,
+        scales={"smoke": {"train": SMOKE_TRAIN}},
+    )
+    title = "Digits of 8 x 8 pixels, told by those they resemble"
+    return Experiment("digits_memory", title, "images", (row,))
+
+
+MEMORY = (_copy(), _sort(), _recall(), _babi(), _two_facts(), _digits_memory())

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from sab.experiments.config import RunConfig, model_settings
 from sab.experiments.files import explain, results_dir, runs_dir, write_atomic
 from sab.models import registry as models
+from sab.tasks import registry as tasks
 
 CHECKPOINT = "checkpoint.pt"
 FORMAT = 1
@@ -73,10 +74,18 @@ def read_weights(path: Path) -> tuple[RunConfig, dict[str, Tensor]]:
 
 
 def build_model(run: RunConfig) -> nn.Module:
-    """Build the run's model from its own random stream: the same seed gives the same weights."""
+    """Build the run's model from its own random stream: the same seed gives the same weights.
+
+    A model whose memory is the data it is trained on has a method ``remember(x, y)``; it is given
+    the task's training part.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.stream("init"))
         model: nn.Module = models.build(run.model, model_settings(run))
+    remember = getattr(model, "remember", None)
+    if callable(remember):
+        task: Any = tasks.build(run.task, run.task_config)
+        remember(*task.take("train", torch.arange(task.sequences("train"))))
     return model
 
 

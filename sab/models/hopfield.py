@@ -101,3 +101,71 @@ class HopfieldClassifier(nn.Module):
         weights = attention_weights(self.scores(x), mask)
         values = functional.one_hot(self.labels, self.config.output_size).to(weights)
         return (weights @ values).clamp_min(1e-9).log()
+
+
+@dataclass(frozen=True)
+class HopfieldReaderConfig:
+    """Settings of `HopfieldReader`.
+
+    Attributes:
+        input_size: numbers a step.
+        output_size: classes.
+        steps: steps of an example.
+        hidden_size, beta: as in `HopfieldConfig`.
+    """
+
+    input_size: int = 1
+    output_size: int = 10
+    steps: int = 64
+    hidden_size: int = 32
+    beta: float = 4.0
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that are not positive integers, and what `HopfieldConfig` refuses."""
+        positive_int("input_size", self.input_size)
+        positive_int("steps", self.steps)
+        self.inside()
+
+    def inside(self) -> HopfieldConfig:
+        """The settings of the classifier inside."""
+        width = self.input_size * self.steps
+        return HopfieldConfig(width, self.hidden_size, self.output_size, self.beta)
+
+
+class HopfieldReader(nn.Module):
+    """`HopfieldClassifier` for the trainer: what it is trained on is its memory (`remember`).
+
+    While it trains, an example does not see its own copies. Shapes: x (B, steps, input_size) →
+    log-probabilities (B, 1, output_size), and ``None`` for the state.
+    """
+
+    def __init__(self, config: HopfieldReaderConfig | None = None) -> None:
+        """Build the classifier; its memory starts empty."""
+        super().__init__()
+        self.config = config or HopfieldReaderConfig()
+        self.classifier = HopfieldClassifier(self.config.inside())
+
+    def remember(self, x: Tensor, y: Tensor) -> None:
+        """Store examples x (P, steps, input_size) with their classes y (P,).
+
+        Raises:
+            ValueError: a shape or a class does not fit.
+        """
+        self.classifier.store(self._flat(x), y)
+
+    def _flat(self, x: Tensor) -> Tensor:
+        shape("x", x, (None, self.config.steps, self.config.input_size))
+        return x.flatten(1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, None]:
+        """Log-probabilities as if of a single last step.
+
+        Raises:
+            ValueError: the shape does not fit, or nothing is stored.
+        """
+        flat = self._flat(x)
+        others = None
+        if self.training:
+            others = (flat[:, None] != self.classifier.examples).any(-1)
+        logits: Tensor = self.classifier(flat, others)
+        return logits[:, None], None

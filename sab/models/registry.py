@@ -13,6 +13,7 @@ from sab.models.bag import Bag, BagConfig
 from sab.models.bilstm import BiLSTM, BiLSTMConfig
 from sab.models.dnc import DNC, DNCConfig
 from sab.models.encoder_decoder import Transcriber, TranscriberConfig
+from sab.models.hopfield import HopfieldReader, HopfieldReaderConfig
 from sab.models.lookup import LookupReader, LookupReaderConfig
 from sab.models.lstm import LSTM, LSTMConfig
 from sab.models.memn2n import MemN2N, MemN2NConfig
@@ -34,6 +35,7 @@ MODELS: dict[str, tuple[type, type[nn.Module]]] = {
     "bag": (BagConfig, Bag),
     "pointer": (PointerConfig, Pointer),
     "seq2seq": (Seq2SeqConfig, Seq2Seq),
+    "hopfield": (HopfieldReaderConfig, HopfieldReader),
     "lookup": (LookupReaderConfig, LookupReader),
     "transcriber": (TranscriberConfig, Transcriber),
     "memory_reader": (MemoryReaderConfig, MemoryReader),
@@ -47,7 +49,8 @@ def register(name: str, config_class: type, model_class: type[nn.Module]) -> Non
     """Add a model: ``model_class(config_class(...))`` must give a module.
 
     The module is called as ``model(x) → (logits, state)``. Where it has ``objective(x, y)``, a run
-    trains by that instead of by the task's loss. While a module says that it is
+    trains by that instead of by the task's loss; where it has ``remember(x, y)``, it is given the
+    training data once. While a module says that it is
     ``warming_up`` (an attribute, if it has it), a run does not choose its weights.
 
     Args:

@@ -6,8 +6,17 @@ import pytest
 import torch
 from torch.nn import functional
 
-from sab.models.hopfield import HopfieldClassifier, HopfieldConfig
+from sab.experiments import tables
+from sab.experiments.rows import expand
+from sab.experiments.weights import build_model
+from sab.models.hopfield import (
+    HopfieldClassifier,
+    HopfieldConfig,
+    HopfieldReader,
+    HopfieldReaderConfig,
+)
 from sab.ops.attention import attention_weights
+from sab.tasks.images import ImageTask
 
 
 def model() -> HopfieldClassifier:
@@ -78,3 +87,51 @@ def test_errors() -> None:
         model()(torch.zeros(1, 4).double())
     with pytest.raises(ValueError, match="all False"):
         model()(torch.zeros(1, 5).double(), torch.zeros(1, 6, dtype=torch.bool))
+
+
+def test_the_reader_is_the_classifier_and_hides_an_example_from_itself() -> None:
+    torch.manual_seed(0)
+    reader = HopfieldReader(HopfieldReaderConfig(2, 3, steps=4, hidden_size=5))
+    x, y = torch.randn(6, 4, 2), torch.tensor([0, 1, 2, 0, 1, 2])
+    reader.remember(x, y)
+    reader.eval()
+    logits, state = reader(x)
+    assert logits.shape == (6, 1, 3) and state is None
+    torch.testing.assert_close(logits[:, 0], reader.classifier(x.flatten(1)))
+    reader.train()
+    hidden = reader(x)[0][:, 0]
+    torch.testing.assert_close(hidden, reader.classifier(x.flatten(1), ~torch.eye(6).bool()))
+    copied = HopfieldReader(HopfieldReaderConfig(2, 3, steps=4, hidden_size=5))
+    copied.classifier.embed = reader.classifier.embed
+    copied.remember(torch.cat([x, x[:1]]), torch.cat([y, y[:1]]))
+    seen = torch.ones(1, 7).bool()
+    seen[0, [0, 6]] = False  # its copy, too
+    expected = copied.classifier(x[:1].flatten(1), seen)
+    torch.testing.assert_close(copied(x[:1])[0][:, 0], expected)
+
+
+def test_a_run_has_the_training_part_as_its_memory() -> None:
+    run = expand(tables.find("digits_memory"), "smoke")[0]
+    built = build_model(run)
+    assert isinstance(built, HopfieldReader)
+    task = ImageTask("digits", "pixel")
+    assert len(built.classifier.labels) == task.sequences("train")
+    x, y = task.take("train", torch.arange(3))
+    assert torch.equal(built.classifier.examples[:3], x.flatten(1))
+    assert torch.equal(built.classifier.labels[:3], y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"input_size": 0}, "input_size=0"), ({"steps": 0}, "steps=0"), ({"beta": 0}, "beta=0")],
+)
+def test_bad_settings_of_the_reader(settings: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        HopfieldReaderConfig(**settings)
+
+
+def test_the_reader_refuses_other_shapes() -> None:
+    with pytest.raises(ValueError, match="x has shape"):
+        HopfieldReader()(torch.zeros(2, 63, 1))
+    with pytest.raises(ValueError, match="nothing is stored"):
+        HopfieldReader()(torch.zeros(2, 64, 1))
