@@ -289,7 +289,7 @@ show(
 # %% [markdown]
 # ## bAbI
 #
-# The paper's own test has twenty kinds of question, each with a thousand to train on. We ran a few kinds, some minutes each. Our
+# The paper's own test has twenty kinds of question, each with a thousand to train on. We ran a few kinds; a run takes less than a minute. Our
 # training differs: Adam and a fixed number of updates, where the paper has its own schedule, and no
 # best-of-ten by training error: a line has the mean over its seeds. The linear start is used for the tasks that
 # need two facts or three, and a tenth of random noise everywhere. The published numbers are those of position encoding alone, without linear start or noise.

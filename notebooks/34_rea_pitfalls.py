@@ -219,7 +219,7 @@ show_table(
         for row, title in titles.items()
     ],
     caption="Six layers in training, learning rate 0.03 where nothing else is said: event logs of 64, read by the mean, "
-    "no mask, so no empty rows. A run overflows when a gradient is not finite; that update is skipped, and after fifty running it ends. Guessing has 50 %.",
+    "no mask, so no empty rows. A run overflows when a gradient is not finite; that update is skipped, and after fifty running it ends. Guessing is right half of the time.",
     source=[record for mine in deep.values() for record in mine],
 )  # fmt: skip
 cures = [row for row in titles if row not in ("written", "written_lr2")]
