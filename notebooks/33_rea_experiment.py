@@ -348,13 +348,14 @@ solved_here = [LABELS[key] for key in held if key != "gru" and min(
 glue("length_here", tables.find(table_of).rows[0].task_config["T"])
 glue("updates_here", beside["full_mean"][0].config["train"]["updates"])
 glue("solved_here", "; ".join(solved_here) or "none")
+glue("seeds_here", min(len(beside.get(f"{key}_mean", [])) for key in held if key != "gru"))
 glue("kept_full", held["full"] / held["window"])
 glue("kept_rea", held["rea"] / held["window"])
 glue("kept_article", ARTICLE["full"][1] / ARTICLE["window"][1])
 
 # %% [markdown]
 # At {glue:text}`length_here:,d` events and within {glue:text}`updates_here:,d` updates these solve the task: {glue:text}`solved_here:s`. The others guess
-# (balanced 50 %): the budget is short for them, and one seed a row says no more than that. In the article full attention needs {glue:text}`kept_article:.1f` times a window's memory; here it keeps
+# (balanced 50 %): the budget is short for them. (Fewest seeds of a row: {glue:text}`seeds_here:d`.) In the article full attention needs {glue:text}`kept_article:.1f` times a window's memory; here it keeps
 # {glue:text}`kept_full:.1f` times as much, and REA {glue:text}`kept_rea:.1f` times. That is the library's attention
 # again ([chapter 32](32_rea_window.ipynb)).
 #

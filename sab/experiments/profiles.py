@@ -18,6 +18,7 @@ SMOKE_TRAIN = {
     "log_every": 5,
     "checkpoint_every": 15,
 }
+SMALL = {"smoke": {"train": SMOKE_TRAIN}}  # scales of a row whose model is small enough as it is
 
 
 @dataclass(frozen=True)

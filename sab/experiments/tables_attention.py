@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from sab.experiments.profiles import SMOKE_TRAIN
+from sab.experiments.profiles import SMALL, SMOKE_TRAIN
 from sab.experiments.rows import Experiment, Row
 
 # The norm is clipped at 2, as Vinyals et al. 2015 do (section 4.1); the rest was not searched for.
 DATES: dict[str, object] = {"embed_size": 32, "hidden_size": 64, "longest": 11}
-SMALL = {"smoke": {"train": SMOKE_TRAIN}}  # models that are small enough as they are
 POINTING = {"lr": 4e-3, "clip": 2.0, "batch_size": 128, "schedule": "cosine", "lr_factor": 0.02}
 
 

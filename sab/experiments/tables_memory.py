@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from sab.experiments.profiles import SMOKE_TRAIN
+from sab.experiments.profiles import SMALL
 from sab.experiments.rows import Experiment, Row
 
 # Adam where the paper has RMSprop; heads start on the first slot.
@@ -135,7 +135,7 @@ def _digits_memory() -> Experiment:
         {"source": "digits", "order": "pixel"},
         train,
         seeds=3,
-        scales={"smoke": {"train": SMOKE_TRAIN}},
+        scales=SMALL,
     )
     title = "Digits of 8 x 8 pixels, told by those they resemble"
     return Experiment("digits_memory", title, "images", (row,))
