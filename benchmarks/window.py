@@ -2,11 +2,12 @@
 
     python -m benchmarks.window --part attention --length 4096 --window 64
 
-Four parts, each in `results/bench/window.json`: ``attention`` (one length, all ways to compute a
+Five parts, each in `results/bench/window.json`: ``attention`` (one length, all ways to compute a
 window), ``memory`` (what the backward pass keeps, by length), ``scan`` (the running average, with
-and without a mask, and a GRU), ``layers`` (whole layers by length). Times are of forward and
-backward, taken in turn; of one thread they are the processor's own, so that what else the machine
-does counts less. Memory is what automatic differentiation keeps, in 10⁶ bytes.
+and without a mask, and a GRU), ``layers`` (whole layers by length), ``inputs`` (a state that sums
+up the stream or what attention made of it, as a layer and in a classifier of two). Times are of
+forward and backward, taken in turn; of one thread they are the processor's own, so that what else
+the machine does counts less. Memory is what automatic differentiation keeps, in 10⁶ bytes.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks import measure
-from sab.models.rea_layer import LayerConfig, REALayer
+from sab.models.rea import REA, REAConfig
+from sab.models.rea_layer import STATE_INPUTS, LayerConfig, REALayer
 from sab.models.rea_listing import ListingREA
 from sab.ops.ema_scan import ema_scan, linear_scan
 from sab.ops.kept import kept_for_backward
 from sab.ops.window_attention import band, full_attention, window_attention
 
 HEADS, WIDTH = 4, 16
-PARTS = ("attention", "memory", "scan", "layers")
+PARTS = ("attention", "memory", "scan", "layers", "inputs")
 Way = Callable[..., Tensor]  # (q, k, v, window)
 
 
@@ -74,6 +76,11 @@ def step(call: Callable[..., Tensor], *inputs: Tensor) -> None:
     for x in inputs:
         x.grad = None
     call(*inputs).sum().backward()
+
+
+def answers_of(model: REA, x: Tensor) -> Tensor:
+    """A classifier's logits."""
+    return model(x)[0]
 
 
 def total(call: Callable[..., Tensor], *inputs: Tensor) -> Tensor:
@@ -192,11 +199,35 @@ def layers(args: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
+def inputs(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """What the state sums up: time and what the backward pass keeps, by length."""
+    wholes: dict[str, dict[str, Callable[..., Tensor]]] = {
+        "layer": {kind: REALayer(LayerConfig(state_input=kind)) for kind in STATE_INPUTS}
+    }
+    for name, padding in (("classifier", "none"), ("classifier, mask", "zero_rows")):
+        wholes[name] = {
+            kind: functools.partial(
+                answers_of, REA(REAConfig.classifier(64, 2, state_input=kind, padding=padding))
+            )
+            for kind in STATE_INPUTS
+        }
+    rows = []
+    for n in args.lengths:
+        x = torch.randn(1, n, 64).requires_grad_()
+        for whole, forms in wholes.items():
+            calls = {kind: functools.partial(step, call, x) for kind, call in forms.items()}
+            for row in timed(calls, dict.fromkeys(calls, args.repeats), args.threads):
+                kept = kept_for_backward(functools.partial(total, forms[row["form"]], x))
+                rows.append({**row, "whole": whole, "length": n, "kept_mb": kept})
+    return rows
+
+
 MEASURES: dict[str, Callable[[argparse.Namespace], list[dict[str, Any]]]] = {
     "attention": attention,
     "memory": memory,
     "scan": scan,
     "layers": layers,
+    "inputs": inputs,
 }
 
 

@@ -282,6 +282,47 @@ show_table(
 # loop and bias come on top.) A GRU in place of the average
 # costs {glue:text}`gru_1024:.0f` times full attention.
 #
+# One more of the article's costs can be looked up here. The state sums up $\boldsymbol x$, not what
+# attention made of it ([chapter 30](30_rea_idea.ipynb)); the other way round, it says, would cost much
+# more memory. `state_input="attention"` is the other way round:
+
+# %%
+ways = {(r["whole"], r["form"], r["length"]): r for r in bench["inputs"]["rows"]}
+names = {
+    "layer": "one layer",
+    "classifier": "a classifier of two layers",
+    "classifier, mask": "the same with a mask for padding",
+}
+show_table(
+    ["1,024 positions", "the state sums up", "kept for backward, MB", "ms"],
+    [
+        (
+            names[whole],
+            what,
+            f"{ways[whole, form, 1024]['kept_mb']:.2f}",
+            f"{ways[whole, form, 1024]['ms_min']:.0f}",
+        )
+        for whole in names
+        for form, what in (("stream", "the stream"), ("attention", "attention's output"))
+    ],
+    caption="What it costs to feed the state from attention's output. Time: the least of five.",
+    source="From results/bench/window.json (python -m benchmarks.window --part inputs).",
+)
+extra = {
+    whole: ways[whole, "attention", 1024]["kept_mb"] / ways[whole, "stream", 1024]["kept_mb"] - 1
+    for whole in names
+}
+glue("extra_layer", extra["layer"])
+glue("extra_whole", extra["classifier"])
+glue("extra_masked", extra["classifier, mask"])
+assert extra["layer"] < 0.1 and extra["classifier"] < 0.1 and extra["classifier, mask"] < 0.1
+
+# %% [markdown]
+# True, and little: {glue:text}`extra_layer:.0%` in a bare layer, {glue:text}`extra_whole:.0%` in a whole
+# model. It is one array of $N \times D$ a layer: fed from the stream, both channels share their input.
+# With a mask for padding it is {glue:text}`extra_masked:.0%`, since the window then keeps a packed copy of
+# its own. The better argument for the stream is that both channels can be computed at the same time.
+#
 # ## What a window does not see
 #
 # Each layer widens the view by $w$ on either side. Two layers of 16 see 32 steps, and no training can

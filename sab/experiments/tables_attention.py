@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from sab.experiments.profiles import SMALL, SMOKE_TRAIN
 from sab.experiments.rows import Experiment, Row
 
@@ -55,6 +57,26 @@ def _dates() -> Experiment:
     return Experiment("dates", "Dates in words to ISO 8601", "dates", rows)
 
 
+def _short(name: str, title: str, task: str, row: Row) -> Experiment:
+    """The minute's training of a chapter's live cell, with seeds."""
+    return Experiment(name, title, task, (dataclasses.replace(row, seeds=3, scales=SMALL),))
+
+
+def _dates_short() -> Experiment:
+    train = {"lr": 0.01, "clip": 1.0, "batch_size": 48, "schedule": "constant", "updates": 120}
+    train |= {"eval_every": 20, "log_every": 10, "solved_at": None}
+    row = Row("attention", "looks back, 120 updates", "seq2seq", DATES, {}, train)
+    return _short("dates_short", "Dates to ISO 8601, a first look", "dates", row)
+
+
+def _sorting_short() -> Experiment:
+    train = {"lr": 0.01, "clip": 2.0, "batch_size": 64, "schedule": "constant", "updates": 250}
+    train |= {"eval_every": 25, "log_every": 10, "solved_at": None}
+    title = "pointer network, 32 units, 250 updates"
+    row = Row("pointer_N5", title, "pointer", {"hidden_size": 32}, {"length": 5}, train)
+    return _short("sorting_short", "Sorting five numbers, a first look", "sorting", row)
+
+
 def _multi30k() -> Experiment:
     model = {"embed_size": 128, "hidden_size": 160, "longest": 40, "dropout": 0.2}
     train = {"lr": 2e-3, "clip": 1.0, "batch_size": 64, "schedule": "cosine", "lr_factor": 0.05}
@@ -106,4 +128,13 @@ def _reversal() -> Experiment:
     return Experiment("reversal", "Reversing six digits", "reversal", rows)
 
 
-ATTENTION = (_sorting(), _hull(), _dates(), _multi30k(), _lookup(), _reversal())
+ATTENTION = (
+    _sorting(),
+    _hull(),
+    _dates(),
+    _multi30k(),
+    _lookup(),
+    _reversal(),
+    _dates_short(),
+    _sorting_short(),
+)

@@ -49,6 +49,16 @@ def _copy() -> Experiment:
     return Experiment("bits_copy", "Copying 1 to 20 random vectors", "bits_copy", _with(rows, 2000))
 
 
+def _copy_short() -> Experiment:
+    """The chapter's live machine, whose controller has no state, with seeds."""
+    model = {"hidden_size": 64, "slots": 20, "width": 12, **FEEDFORWARD}
+    train = {**BITS, "lr": 1e-2, "schedule": "cosine", "lr_factor": 0.02, "updates": 400}
+    train |= {"eval_every": 50, "log_every": 10, "solved_at": None}
+    title = "NTM, feed-forward, 20 slots, 400 updates"
+    row = Row("ntm_feedforward", title, "ntm", model, {"T": 8}, train, 3, scales=SMALL)
+    return Experiment("bits_copy_short", "Copying 1 to 8 random vectors", "bits_copy", (row,))
+
+
 def _sort() -> Experiment:
     rows = (
         Row("ntm_lstm", "NTM, LSTM", "ntm", {"slots": 32, "width": 16}, {}, {}, 1),
@@ -141,4 +151,12 @@ def _digits_memory() -> Experiment:
     return Experiment("digits_memory", title, "images", (row,))
 
 
-MEMORY = (_copy(), _sort(), _recall(), _babi(), _two_facts(), _digits_memory())
+MEMORY = (
+    _copy(),
+    _copy_short(),
+    _sort(),
+    _recall(),
+    _babi(),
+    _two_facts(),
+    _digits_memory(),
+)

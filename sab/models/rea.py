@@ -53,6 +53,7 @@ class REAConfig:
     attention: str = "window"
     state: str = "linear"
     state_size: int | None = None
+    state_input: str = "stream"
     direction: str = "forward"
     causal: bool = False
     state_norm: bool = True

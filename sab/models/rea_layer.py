@@ -21,6 +21,7 @@ from sab.ops.window_attention import FORMS, full_attention, window_attention
 
 ATTENTIONS = ("window", "full", "none")
 STATES = ("linear", "gru", "none")
+STATE_INPUTS = ("stream", "attention")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class LayerConfig:
         attention: ``"window"``, ``"full"`` (no limit) or ``"none"``.
         state: ``"linear"``: s = (1 - α) s + α x with a learned α a channel; ``"gru"``; ``"none"``.
         state_size: width of the state; another than ``dim`` puts projections around it.
+        state_input: what the state sums up: ``"stream"``, the layer's input (the source, section
+            3.2), or ``"attention"``, what attention made of it (the form the source turns down).
         direction: ``"forward"``, ``"reverse"`` or ``"both"`` (half their sum): where it runs.
         causal: attention does not look ahead.
         state_norm: the state passes a layer normalisation before it is gated.
@@ -48,6 +51,7 @@ class LayerConfig:
     attention: str = "window"
     state: str = "linear"
     state_size: int | None = None
+    state_input: str = "stream"
     direction: str = "forward"
     causal: bool = False
     state_norm: bool = True
@@ -65,6 +69,12 @@ class LayerConfig:
             positive_int("state_size", self.state_size)
         one_of("attention", self.attention, ATTENTIONS)
         one_of("state", self.state, STATES)
+        one_of("state_input", self.state_input, STATE_INPUTS)
+        if self.state_input == "attention" and "none" in (self.attention, self.state):
+            raise ValueError(
+                f"state_input='attention': needs attention and a state, has attention="
+                f"{self.attention!r}, state={self.state!r}"
+            )
         one_of("direction", self.direction, DIRECTIONS)
         one_of("form", self.form, FORMS)
         for name in ("gate_start", "alpha_start"):
@@ -138,7 +148,8 @@ class REALayer(nn.Module):
         if keep is not None:
             check_keep(keep, x)
         attended = None if self.config.attention == "none" else self.attend(x, keep)
-        state = None if self.config.state == "none" else self.read(self.run(x, keep))
+        seen = x if self.config.state_input == "stream" else cast(Tensor, attended)
+        state = None if self.config.state == "none" else self.read(self.run(seen, keep))
         return self.fuse(x, attended, state)
 
     def attend(self, x: Tensor, keep: Tensor | None = None) -> Tensor:
@@ -234,7 +245,7 @@ class REALayer(nn.Module):
             scores = q @ keys.transpose(-2, -1) * q.shape[-1] ** -0.5
             attended = self.out((scores.softmax(-1) @ values).transpose(1, 2).flatten(2))[:, 0]
         if config.state != "none":
-            inner = self.down(x)
+            inner = self.down(x if config.state_input == "stream" else attended)
             if config.state == "linear":
                 memory = (1 - self.alpha) * memory + self.alpha * inner
             else:

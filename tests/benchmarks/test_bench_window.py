@@ -44,6 +44,8 @@ def test_parts_are_written_and_kept(tmp_path: Path) -> None:
     assert len(scans) == len(set(scans)) == 2 * 8
     assert {row["form"] for row in found["layers"]["rows"]} >= {"REA", "listing", "full attention"}
     assert all(row["ms_median"] > 0 for row in found["layers"]["rows"])
+    forms = {(row["whole"], row["form"], row["length"]) for row in found["inputs"]["rows"]}
+    assert len(forms) == len(found["inputs"]["rows"]) == 3 * 2 * 2
 
 
 def test_the_committed_record_meets_its_bars() -> None:

@@ -15,7 +15,9 @@ from torch import Tensor
 from sab.models.rea_layer import LayerConfig, REALayer
 
 SMALL = LayerConfig(dim=6, heads=2, window=2)
+INPUTS = ("stream", "attention")
 KINDS = list(itertools.product(("window", "full", "none"), ("linear", "gru", "none")))
+FED = [(attention, state) for attention, state in KINDS if "none" not in (attention, state)]
 
 
 def layer_of(**settings: Any) -> REALayer:
@@ -32,6 +34,17 @@ def test_the_rest_of_the_batch_changes_nothing(
 ) -> None:
     layer = layer_of(attention=attention, state=state, direction=direction)
     alone, batched = alone_and_in_a_batch(layer, 6, place)
+    torch.testing.assert_close(batched, alone, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize(("attention", "state"), FED)
+@pytest.mark.parametrize("direction", ["forward", "both"])
+@pytest.mark.parametrize("place", ["right", "left", "gaps"])
+def test_nor_does_it_where_the_state_sums_attention(
+    attention: str, state: str, direction: str, place: str
+) -> None:
+    settings = {"attention": attention, "state": state, "direction": direction}
+    alone, batched = alone_and_in_a_batch(layer_of(**settings, state_input="attention"), 6, place)
     torch.testing.assert_close(batched, alone, atol=1e-10, rtol=0)
 
 
@@ -102,13 +115,23 @@ def test_what_each_channel_reaches(causal: bool) -> None:
         assert torch.equal(reached(back), past.T)
         assert reached(layer_of(state=state, direction="both")).all()
         assert torch.equal(reached(layer_of(state=state, causal=causal)), window | past)
+        fed = layer_of(state=state, causal=causal, state_input="attention")
+        assert torch.equal(reached(fed), past if causal else lag >= -2)
 
 
 @pytest.mark.parametrize("attention", ["window", "none"])
 @pytest.mark.parametrize("state", ["linear", "gru", "none"])
 @pytest.mark.parametrize("state_size", [None, 3])
-def test_a_stream_is_the_batch_form(attention: str, state: str, state_size: int | None) -> None:
-    layer = layer_of(attention=attention, state=state, state_size=state_size, causal=True)
+@pytest.mark.parametrize("source", INPUTS)
+def test_a_stream_is_the_batch_form(
+    attention: str, state: str, state_size: int | None, source: str
+) -> None:
+    settings = {"attention": attention, "state": state, "state_size": state_size}
+    if source == "attention" and (attention, state) not in FED:
+        with pytest.raises(ValueError, match="needs attention and a state"):
+            layer_of(**settings, state_input=source)
+        return
+    layer = layer_of(**settings, state_input=source, causal=True)
     x = features(12, 6, 2)
     want = layer.channels(x)
     now = layer.start(2)
@@ -127,7 +150,12 @@ def test_blocked_and_masked_windows_are_one_layer() -> None:
 
 def test_gradient_is_the_derivative() -> None:
     keep = torch.tensor([[True, True, False, True], [False, True, True, True]])
-    for settings in ({"state_size": 3, "direction": "both"}, {"state": "gru"}):
+    wanted: tuple[dict[str, Any], ...] = (
+        {"state_size": 3, "direction": "both"},
+        {"state": "gru"},
+        {"state_input": "attention"},
+    )
+    for settings in wanted:
         layer = layer_of(**settings)
         names = [name for name, _ in layer.named_parameters()]
 
@@ -150,6 +178,16 @@ def test_where_it_starts() -> None:
     torch.testing.assert_close(layer(x), x + attended + 0.02 * state)
     plain = REALayer(LayerConfig(state_norm=False))
     assert plain.read(x) is x
+
+
+def test_what_the_state_sums_up() -> None:
+    """Of the stream or of what attention made of it, and with the same parameters."""
+    x = features(7, 6, 2)
+    own, fed = layer_of(), layer_of(state_input="attention")
+    assert own.state_dict().keys() == fed.state_dict().keys()
+    attended = fed.attend(x)
+    assert torch.equal(fed.channels(x), fed.fuse(x, attended, fed.read(fed.run(attended))))
+    assert torch.equal(own.channels(x), own.fuse(x, attended, own.read(own.run(x))))
 
 
 def test_the_state_is_the_average_in_closed_form() -> None:
@@ -177,6 +215,7 @@ def test_the_gate_is_one_number_a_position() -> None:
         ({"state": "lstm"}, "state='lstm': must be one of 'linear', 'gru', 'none'"),
         ({"attention": "sparse"}, "attention='sparse'"),
         ({"direction": "up"}, "direction='up'"),
+        ({"state_input": "gate"}, "state_input='gate': must be one of 'stream', 'attention'"),
         ({"gate_start": 0.0}, "gate_start=0.0: must be between 0 and 1"),
         ({"alpha_start": 1.0}, "alpha_start=1.0: must be between 0 and 1"),
         ({"alpha_start": math.nan}, "alpha_start=nan"),
