@@ -457,7 +457,8 @@ print("right pointers, above 90 %:", live["accuracy"] > 0.9)
 
 # %% [markdown]
 # {glue:text}`live_accuracy:.1%` of the pointers are right, and {glue:text}`live_sequences:.1%` of the sequences as a whole (one seed, trained in this page;
-# {glue:text}`first_sorts` % with the {glue:text}`first_sorts_seeds` seeds of `sab run sorting_short`). A guess that has not seen the
+# {glue:text}`first_sorts` % with the {glue:text}`first_sorts_seeds` seeds of `sab run sorting_short`, which keeps the weights that were best on held-out
+# numbers, not the last ones). A guess that has not seen the
 # numbers gets {glue:text}`chance_sequences:.1%`. This is what pointing looks like:
 
 # %%

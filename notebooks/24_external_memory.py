@@ -642,7 +642,7 @@ glue("empty_vector", by_fewest[0])
 glue("full_vectors", by_fewest[3])
 reflexes = read_or_run("bits_copy_short", profile)
 glue("reflex_bits", scores.told(reflexes, "accuracy", 100))
-glue("reflex_whole", scores.told(reflexes, "sequence_accuracy", 100))
+glue("reflex_whole", scores.told(reflexes, "string_accuracy", 100))
 glue("reflex_seeds", len(reflexes))
 
 # %% tags=["nbval-check-output"]
