@@ -418,7 +418,7 @@ assert sizes_of["fifth"] <= sizes_of["bilstm"] / 5
 #
 # **System calls** are the harder set: the bag has {glue:text}`adfa_bag:s` %, each call by itself {glue:text}`adfa_point:s` %, the best of
 # the rest ({glue:text}`adfa_best_name:s`) {glue:text}`adfa_best:s` %. A window alone has {glue:text}`adfa_window:s` %, REA with a
-# slow state {glue:text}`adfa_rea_slow:s` %. (A dash: no record yet.)
+# slow state {glue:text}`adfa_rea_slow:s` %.
 #
 # **A fifth of the parameters.** The small REA has {glue:text}`fifth:,d` parameters, the BiLSTM {glue:text}`bilstm:,d`. On system calls
 # they have {glue:text}`adfa_fifth:s` % and {glue:text}`adfa_bilstm:s` %, on sessions {glue:text}`hdfs_fifth:s` % and
