@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from sab.experiments.profiles import SMALL
 from sab.experiments.rows import Experiment, Row
 from sab.experiments.table_rows import ADDING, lstm_row, sab_row
 
@@ -78,6 +79,53 @@ def _adding_rate() -> Experiment:
     return Experiment("adding_rate", title, "adding", same)
 
 
+def _adding_replay() -> Experiment:
+    """What mental updates are worth on adding, at chapter 10's live size: T=50, 64 units.
+
+    ``never`` writes its first memory at the last step, too late to be read: SAB's cell alone.
+    """
+    train = {"updates": 1200, "batch_size": 32, "eval_every": 100, "solved_at": None}
+    slow = {"lr": 1e-3}
+    rows: tuple[tuple[str, str, str, dict[str, Any], dict[str, Any]], ...] = (
+        ("full", "SAB (5, 5)", "sab", {}, {}),
+        (
+            "write_step",
+            "SAB (5, 5), the writing step is taught",
+            "sab",
+            {"replay": "write_step"},
+            {},
+        ),
+        ("none", "SAB (5, 5), nothing is taught", "sab", {"replay": "none"}, {}),
+        ("never", "SAB (5, 5), no memory", "sab", {"k_att": 50}, {}),
+        ("tbptt_5", "LSTM, TBPTT-5", "lstm", {}, {}),
+        ("full_slow", "SAB (5, 5), lr 0.001", "sab", {}, slow),
+        ("none_slow", "SAB (5, 5), nothing is taught, lr 0.001", "sab", {"replay": "none"}, slow),
+    )
+    return Experiment(
+        "adding_replay",
+        "Adding, T=50: what mental updates are worth",
+        "adding",
+        tuple(
+            Row(
+                name,
+                title,
+                model,
+                {
+                    "hidden_size": 64,
+                    "k_trunc": 5,
+                    **({"k_top": 5} if model == "sab" else {}),
+                    **config,
+                },
+                {"T": 50},
+                {**train, **recipe},
+                3,
+                scales=SMALL,
+            )
+            for name, title, model, config, recipe in rows
+        ),
+    )
+
+
 def _clipping(name: str, task: str, T: int) -> Experiment:
     """The gradient's norm with and without clipping (paper, section 8.1), short runs."""
     models: dict[str, tuple[str, dict[str, Any]]] = {
@@ -109,6 +157,7 @@ CHECKS: tuple[Experiment, ...] = (
     _longer(),
     _no_replay(),
     _adding_rate(),
+    _adding_replay(),
     _clipping("clipping", "copy", 20),
     _clipping("clipping_adding", "adding", 50),
 )
