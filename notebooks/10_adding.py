@@ -369,8 +369,8 @@ for T in (200, 400):
     learnt = sorted(
         (row for row in errors if errors[row] < CHANCE / 2), key=lambda row: errors[row]
     )
-    glue(f"learnt_{T}", ", ".join(learnt) or "none")
-    glue(f"guess_{T}", ", ".join(row for row in errors if row not in learnt) or "none")
+    glue(f"learnt_{T}", "; ".join(learnt) or "none")
+    glue(f"guess_{T}", "; ".join(row for row in errors if row not in learnt) or "none")
 glue("slow_lstm", error_of("lstm_T200", "adding_rate"))
 glue("slow_sab", error_of("sab_10_10_T200", "adding_rate"))
 
@@ -418,10 +418,13 @@ for T in (200, 400):
 # Of {glue:text}`rows_all:d` rows {glue:text}`rows_run:d` have been run, with {glue:text}`updates:,d`
 # updates each. Not run: {glue:text}`not_run:s`.
 #
-# **At 200 steps** these have left guessing behind, the best first: {glue:text}`learnt_200:s`. These have not: {glue:text}`guess_200:s`. **At 400**
-# these have: {glue:text}`learnt_400:s`; and these have not: {glue:text}`guess_400:s`. The paper's order, with full
-# backpropagation in front at 400, does not show in this budget. One seed a row, and one learning rate for all: take the gaps between guessing and learning for what they are,
-# and the order of those that learn for less.
+# **At 200 steps** these have left guessing behind, the best first: {glue:text}`learnt_200:s`. These have not: {glue:text}`guess_200:s`.
+#
+# **At 400** these have: {glue:text}`learnt_400:s`. These have not: {glue:text}`guess_400:s`.
+#
+# The paper's order, with full backpropagation in front at 400, does not show in this budget. One seed a row, and one
+# learning rate for all: take the gaps between guessing and learning for what they are, and the order of those that
+# learn for less.
 #
 # That budget is small. The paper doesn't state its own, but errors around $10^{-6}$ need a
 # long tail of small steps. What a short budget compares is how soon a model finds the task and how
@@ -462,7 +465,7 @@ glue("guessing", CHANCE)
 # {glue:text}`guessing:.3f`. That is a large difference, from one seed each. So we asked again where more seeds cost a
 # few minutes, at the size of the live run ($T = 50$, `sab run adding_replay`), and put SAB's own cell without a memory beside it:
 
-# %%
+# %% tags=["hide-input"]
 replays = scores.by_row(
     records.load("adding_replay")
     if profile == "records"
