@@ -51,7 +51,7 @@ def _binding() -> Experiment:
     train = {"lr": 0.01, "clip": 1.0, "schedule": "constant", "updates": 400, "eval_every": 25}
     train |= {"log_every": 10, "solved_at": None}
     longer = {**train, "updates": 800}
-    sab = {"hidden_size": 40, "k_trunc": 5, "k_top": 5}
+    sab = {"k_trunc": 5, "k_top": 5}
     few, all_keys = {"pairs": 3, "keys": 6, "values": 4}, {"pairs": 6, "keys": 6, "values": 4}
     rows: tuple[tuple[str, str, str, dict[str, Any], dict[str, int], dict[str, Any]], ...] = (
         ("one_hop", "reader, 1 hop", "memory_reader", {"hops": 1}, few, train),

@@ -12,10 +12,9 @@ import torch
 from rea_cases import PLACES, alone_and_in_a_batch, features, shaken
 from torch import Tensor
 
-from sab.models.rea_layer import LayerConfig, REALayer
+from sab.models.rea_layer import STATE_INPUTS, LayerConfig, REALayer
 
 SMALL = LayerConfig(dim=6, heads=2, window=2)
-INPUTS = ("stream", "attention")
 KINDS = list(itertools.product(("window", "full", "none"), ("linear", "gru", "none")))
 FED = [(attention, state) for attention, state in KINDS if "none" not in (attention, state)]
 
@@ -122,7 +121,7 @@ def test_what_each_channel_reaches(causal: bool) -> None:
 @pytest.mark.parametrize("attention", ["window", "none"])
 @pytest.mark.parametrize("state", ["linear", "gru", "none"])
 @pytest.mark.parametrize("state_size", [None, 3])
-@pytest.mark.parametrize("source", INPUTS)
+@pytest.mark.parametrize("source", STATE_INPUTS)
 def test_a_stream_is_the_batch_form(
     attention: str, state: str, state_size: int | None, source: str
 ) -> None:
