@@ -9,13 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tools.notebooks import (
     NotebookError,
     Value,
-    environment,
+    check_seconds,
     parse_values,
     run_all,
     sources,
@@ -76,27 +75,21 @@ def _jupyter_book(*options: str) -> None:
 
 
 def nbval(only: Sequence[str] = (), workers: int = 2) -> None:
-    """Run the committed notebooks again and compare the cells tagged ``nbval-check-output``.
+    """Run the chapters again and compare the cells tagged ``nbval-check-output`` with those stored.
+
+    The website is built from the same runs where none was cached: no chapter runs twice.
 
     Raises:
-        BuildError: one differs or fails.
+        NotebookError: a notebook failed, or one of Part II took too long (see `check_seconds`).
+        BuildError: a committed output is another than that of the run.
     """
-    surroundings = environment()
+    from tools.replay import compare
 
-    def check(path: Path) -> tuple[str, int, str]:
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        command += ["--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=300", str(path)]
-        done = subprocess.run(command, cwd=ROOT, env=surroundings, capture_output=True, text=True)
-        return path.name, done.returncode, done.stdout + done.stderr
-
-    failed = []
-    with ThreadPoolExecutor(workers) as pool:
-        for name, code, text in pool.map(check, [p.with_suffix(".ipynb") for p in sources(only)]):
-            print(f"  nbval {name}: {'ok' if code == 0 else 'FAILED'}", flush=True)
-            if code:
-                failed.append(f"{name}:\n{text[-6000:]}")
-    if failed:
-        raise BuildError("notebooks differ from what is committed:\n" + "\n".join(failed))
+    chapters = sources(only)
+    runs = run_all(chapters, {}, workers, again=True)
+    check_seconds(runs)
+    if compare([path.with_suffix(".ipynb") for path in chapters], runs):
+        raise BuildError("notebooks differ from what is committed (see above)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -29,6 +29,7 @@ Value = int | float | str | bool
 
 LIMITED = range(20, 27)  # Part II: the chapters whose live cells have a limit
 LIMIT = 90.0  # seconds of a processor a chapter, its kernel's start with them
+HANGING = 600  # seconds after which a cell of a chapter as committed is taken to hang
 
 ENVIRONMENT = {
     # One thread a notebook: two run at a time, and sums do not depend on the number of threads.
@@ -149,7 +150,8 @@ def execute(source: Path, values: Mapping[str, Value], target: Path) -> Path:
     time, which does not grow where other programs hold the cores.
 
     Raises:
-        NotebookError: a cell failed, the kernel died, or the run stopped before the last cell.
+        NotebookError: a cell failed or hangs, the kernel died, or the run stopped before the last
+            cell.
     """
     import papermill
 
@@ -173,6 +175,8 @@ def execute(source: Path, values: Mapping[str, Value], target: Path) -> Path:
                 progress_bar=False,
                 log_output=False,
                 start_timeout=120,
+                # Other parameters may ask for runs of hours.
+                execution_timeout=None if values else HANGING,
             )
         except (Exception, KeyboardInterrupt) as error:
             problem = error
@@ -239,8 +243,10 @@ def _check_run(notebook: NotebookNode, name: str, problem: BaseException | None)
                 raise NotebookError(
                     f"{name}: cell {number} ({first!r}) failed: {output.ename}: {output.evalue}"
                 )
+        # papermill calls a cell completed even where the kernel died in it, before it answered.
+        answered = "shell.execute_reply" in cell.metadata.get("execution", {})
         status = cell.metadata.get("papermill", {}).get("status")
-        if cell.execution_count is None or status not in (None, "completed"):
+        if cell.execution_count is None or not answered or status not in (None, "completed"):
             reason = f"{type(problem).__name__}: {problem}" if problem else "no error was reported"
             raise NotebookError(
                 f"{name}: stopped before cell {number} ({first!r}) was done "
@@ -276,14 +282,28 @@ def _tidy(notebook: NotebookNode) -> NotebookNode:
     return notebook
 
 
-def run_all(chapters: list[Path], values: Mapping[str, Value], workers: int = 2) -> dict[str, Path]:
+def run_all(
+    chapters: list[Path], values: Mapping[str, Value], workers: int = 2, again: bool = False
+) -> dict[str, Path]:
     """Return the executed notebook of each chapter, running those that are not cached.
+
+    Args:
+        chapters: the chapters' ``.py`` files.
+        values: parameter → value.
+        workers: notebooks that run at a time.
+        again: run those that are cached too. Their new runs are kept beside the cached ones, which
+            stay what the website is built from.
 
     Raises:
         NotebookError: the first notebook that fails stops those not yet started.
     """
     shared = dependencies()
     targets = {path.stem: cached(path, values, shared) for path in chapters}
+    if again:
+        for stem, target in targets.items():
+            if target.exists():
+                targets[stem] = CACHE / "again" / f"{stem}.ipynb"
+                targets[stem].unlink(missing_ok=True)
     missing = [path for path in chapters if not targets[path.stem].exists()]
     print(f"notebooks: {len(chapters)}, {len(missing)} to run", flush=True)
     if missing:

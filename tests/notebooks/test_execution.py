@@ -97,6 +97,20 @@ def test_a_notebook_that_does_not_reach_its_end_stops_the_build(
     assert not target.exists(), "nothing may be cached"
 
 
+def test_a_cell_whose_kernel_died_before_it_answered_is_not_done(tmp_path: Path) -> None:
+    # What papermill leaves where the death is noticed late: "completed", with a count.
+    source = chapter(tmp_path, "x = 1", "import os\nos._exit(7)", "print('never')")
+    notebook = notebooks.convert(source)
+    for number, cell in enumerate(notebook.cells[1:4], start=1):
+        cell.execution_count = number
+        cell.metadata["papermill"] = {"status": "completed"}
+        cell.metadata["execution"] = {"shell.execute_reply": "now"} if number < 3 else {}
+    dead = RuntimeError("DeadKernelError")
+    words = r"stopped before cell 4 \('import os'\) was done \(2 cells were\).*DeadKernelError"
+    with pytest.raises(NotebookError, match=words):
+        notebooks._check_run(notebook, "01_trial", dead)
+
+
 def test_an_unknown_parameter_is_refused_before_anything_runs(tmp_path: Path) -> None:
     path = chapter(tmp_path, "open('ran', 'w')")
     with pytest.raises(NotebookError, match="unknown parameter 'profil'; it has profile, seed"):
