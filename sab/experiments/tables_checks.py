@@ -79,24 +79,46 @@ def _adding_rate() -> Experiment:
     return Experiment("adding_rate", title, "adding", same)
 
 
+def _adding_offset() -> Experiment:
+    """SAB's rows again with blocks that end with the sequence.
+
+    With block offset 0 the last step, which alone has a loss, is a block of its own.
+    """
+    train = {"updates": ADDING, "solved_at": None, "eval_every": 100}
+    rows = tuple(
+        dataclasses.replace(row, title=f"{row.title}, block offset 1", train=train, seeds=2)
+        for row in (
+            sab_row(10, 10, 200, block_offset=1),
+            sab_row(10, 10, 200, "write_step", replay="write_step", block_offset=1),
+            sab_row(10, 10, 200, "none", replay="none", block_offset=1),
+        )
+    )
+    return Experiment("adding_offset", "Adding, T=200, block offset 1", "adding", rows)
+
+
 def _adding_replay() -> Experiment:
     """What mental updates are worth on adding, at chapter 10's live size: T=50, 64 units.
 
     ``never`` writes its first memory at the last step, too late to be read: SAB's cell alone.
+    With block offset 0 the last step, the only one with a loss, opens a block of its own: the chain
+    is taught by that step alone. With offset 1 it closes a block, as TBPTT-5's does.
     """
     train = {"updates": 1200, "batch_size": 32, "eval_every": 100, "solved_at": None}
     slow = {"lr": 1e-3}
     rows: tuple[tuple[str, str, str, dict[str, Any], dict[str, Any]], ...] = (
-        ("full", "SAB (5, 5)", "sab", {}, {}),
-        (
-            "write_step",
-            "SAB (5, 5), the writing step is taught",
-            "sab",
-            {"replay": "write_step"},
-            {},
+        *(
+            (f"{name}{suffix}", f"SAB (5, 5){said}{where}", "sab", {**switch, **offset}, {})
+            for suffix, where, offset in (
+                ("", "", {}),
+                ("_offset1", ", block offset 1", {"block_offset": 1}),
+            )
+            for name, said, switch in (
+                ("full", "", {}),
+                ("write_step", ", the writing step is taught", {"replay": "write_step"}),
+                ("none", ", nothing is taught", {"replay": "none"}),
+                ("never", ", no memory", {"k_att": 50}),
+            )
         ),
-        ("none", "SAB (5, 5), nothing is taught", "sab", {"replay": "none"}, {}),
-        ("never", "SAB (5, 5), no memory", "sab", {"k_att": 50}, {}),
         ("tbptt_5", "LSTM, TBPTT-5", "lstm", {}, {}),
         ("full_slow", "SAB (5, 5), lr 0.001", "sab", {}, slow),
         ("none_slow", "SAB (5, 5), nothing is taught, lr 0.001", "sab", {"replay": "none"}, slow),
@@ -157,6 +179,7 @@ CHECKS: tuple[Experiment, ...] = (
     _longer(),
     _no_replay(),
     _adding_rate(),
+    _adding_offset(),
     _adding_replay(),
     _clipping("clipping", "copy", 20),
     _clipping("clipping_adding", "adding", 50),
