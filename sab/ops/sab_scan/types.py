@@ -30,7 +30,9 @@ class ScanOptions:
         truncation: ``"block"`` detaches h and c before each step t where (t − block_offset) is a
             multiple of k_trunc; ``"sliding"`` lets a source of gradient at t reach the cells
             t − k_trunc + 1 … t (reference form only).
-        block_offset: 1: blocks 1…k, k+1…2k; 0: the released code's alignment.
+        block_offset: 1: blocks 1…k, k+1…2k; 0: the released code's alignment, whose first block has
+            k − 1 steps. With 0 and a length that k_trunc divides, the last step is a block of its
+            own: a loss that is read there alone teaches one step of the chain.
         replay: ``"full"``: mental updates; ``"write_step"``: only through the cell that wrote the
             memory, into its weights and input; ``"none"``: a memory is read detached, as value and
             in the scorer.
