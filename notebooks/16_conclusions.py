@@ -120,6 +120,9 @@ for T in (100, 200, 300):
 replay = judged["t3-sab-5-5-write-step"]
 glue("without_replay", report.ours_of(replay))
 glue("paper_without", replay.claim.value)
+dense = judged["t3-dense"]
+glue("dense", report.ours_of(dense))
+glue("paper_dense", dense.claim.value)
 glue("ptb_pair", report.ours_of(judged["s43-ptb-over-tbptt"]))
 
 # %% [markdown]
@@ -132,6 +135,8 @@ glue("ptb_pair", report.ours_of(judged["s43-ptb-over-tbptt"]))
 #   (seeds: {glue:text}`seeds_100:s`; {glue:text}`seeds_200:s`; {glue:text}`seeds_300:s`).
 # - **Mental updates carry it here.** Without them SAB (5, 5) has {glue:text}`without_replay:s` (the writing step
 #   alone), the paper {glue:text}`paper_without:.1f` %; [chapter 14](14_ablations.ipynb).
+# - **Sparsity does not.** Dense attention under the same truncation has {glue:text}`dense:s` at its best learning rate, a rate
+#   above those that the paper searched for its {glue:text}`paper_dense:.1f` %. What sparsity saves is time and memory.
 # - **On text it falls against SAB, and we know why.** On Penn Treebank SAB (20, 10, 20) is {glue:text}`ptb_pair:s` from
 #   the LSTM with the same truncation, and more is worse. It cannot read *nothing*; given a zero state to read, it is
 #   ahead of that LSTM, and hardly recalls ([chapter 11](11_language.ipynb)).
