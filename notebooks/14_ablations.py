@@ -307,7 +307,7 @@ glue("rate_high", rates[-1])
 # uses larger steps than the paper. Reads are not cut here either: a read passes credit to every past state, and
 # from each of them up to $k_{\mathrm{trunc}}$ steps back.
 
-# %%
+# %% tags=["hide-input"]
 dense_titles = {row.name: row for row in find("table3").rows if row.name.startswith("dense")}
 searched = {
     name: sorted((r for r in table3_here if r.row == name), key=lambda r: r.seed)
@@ -345,6 +345,8 @@ glue("best_dense_seeds", sum(value >= 99 for value in ends[best_rate]))
 glue("dense_reached", reached(searched[best_rate]))
 glue("sab_reached", reached(full_5))
 glue("paper_rates", ", ".join(f"{v:.1f}" for values in small for v in values) or "–")
+
+# %% tags=["hide-input"]
 show(
     learning_curve(
         {

@@ -123,4 +123,6 @@ class ReplayPlugin:
 def compare(notebooks: list[Path], runs: Mapping[str, Path]) -> int:
     """Compare each notebook with its run by nbval; return pytest's exit code, 0 if all agree."""
     options = ["-q", "-p", "no:cacheprovider", "--no-header", *map(str, notebooks)]
+    # nbval is imported here before pytest loads it, and has no asserts to rewrite.
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     return int(pytest.main(options, plugins=[ReplayPlugin(runs)]))
