@@ -515,7 +515,15 @@ show_table(
         for name, rule in RULES.items()
     ],
     caption=f"SAB (10, 10), T = 200: mean squared error, one number a seed. Guessing: {CHANCE:.4f}.",
-    source=[r for group in again.values() for r in group]
+    source=[
+        r
+        for name in RULES
+        for group in (
+            by_row.get(("table2_adding", f"sab_10_10_{name}T200"), []),
+            again.get(f"sab_10_10_{name}T200", []),
+        )
+        for r in group
+    ]
     or "No record yet: sab run adding_offset.",
 )
 

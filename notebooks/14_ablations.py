@@ -294,7 +294,8 @@ glue("live_seconds", sum(record.seconds for record in runs.values()))
 # %%
 dense = [v for name, v in judged.items() if name in ("t3-dense", "s46-sparse-over-dense")]
 show_claims(dense, "Table 3, dense attention under truncation.")
-rates = sorted(row.train["lr"] for row in find("table3").rows if row.name.startswith("dense"))
+dense_rows = {row.name: row for row in find("table3").rows if row.name.startswith("dense")}
+rates = sorted(row.train["lr"] for row in dense_rows.values())
 glue("paper_dense", judged["t3-dense"].claim.value)
 glue("paper_sparse", judged["t1-sab-5-5-T100"].claim.value)
 glue("rates", len(rates))
@@ -308,10 +309,9 @@ glue("rate_high", rates[-1])
 # from each of them up to $k_{\mathrm{trunc}}$ steps back.
 
 # %% tags=["hide-input"]
-dense_titles = {row.name: row for row in find("table3").rows if row.name.startswith("dense")}
 searched = {
     name: sorted((r for r in table3_here if r.row == name), key=lambda r: r.seed)
-    for name in dense_titles
+    for name in dense_rows
 }
 
 
@@ -325,10 +325,10 @@ show_table(
     ["learning rate", "accuracy of each seed, %", "99 % at update", "updates at most"],
     [
         (
-            f"{dense_titles[name].train['lr']:g}",
+            f"{dense_rows[name].train['lr']:g}",
             ", ".join(f"{100 * r.metrics['accuracy']:.1f}" for r in group) or "not run",
             reached(group),
-            f"{dense_titles[name].train['updates']:,}",
+            f"{dense_rows[name].train['updates']:,}",
         )
         for name, group in searched.items()
     ],
@@ -337,8 +337,8 @@ show_table(
 )
 ends = {name: [100 * r.metrics["accuracy"] for r in group] for name, group in searched.items()}
 best_rate = max(ends, key=lambda name: max(ends[name], default=0.0))
-small = [v for name, v in ends.items() if dense_titles[name].train["lr"] <= 1e-3]
-glue("best_rate", dense_titles[best_rate].train["lr"])
+small = [v for name, v in ends.items() if dense_rows[name].train["lr"] <= 1e-3]
+glue("best_rate", dense_rows[best_rate].train["lr"])
 glue("best_dense", ", ".join(f"{value:.1f}" for value in ends[best_rate]) or "no run")
 glue("best_dense_runs", len(ends[best_rate]))
 glue("best_dense_seeds", sum(value >= 99 for value in ends[best_rate]))
@@ -351,7 +351,7 @@ show(
     learning_curve(
         {
             **{
-                f"dense, lr {dense_titles[name].train['lr']:g}": [r.history for r in group]
+                f"dense, lr {dense_rows[name].train['lr']:g}": [r.history for r in group]
                 for name, group in searched.items()
                 if group
             },
